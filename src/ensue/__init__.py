@@ -1,0 +1,1 @@
+"""ensue detects patterns of events in streams."""

@@ -1,0 +1,1 @@
+"""The algebra of patterns: operators, expressions, policies, and their normal form."""
