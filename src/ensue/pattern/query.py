@@ -97,6 +97,7 @@ class Return:
 
     expression: Expression
     name: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,12 @@ class Query:
     returns: tuple[Return, ...] = ()
     name: str | None = None
     source: str | None = field(default=None, compare=False, repr=False)
+    partition_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # of partition_by, in the source
+
+    def __str__(self) -> str:
+        from ensue.pattern.format import format_query  # not at the top: the formatter imports this module
+
+        return format_query(self)
 
     @property
     def items(self) -> tuple[Item, ...]:
