@@ -1,0 +1,38 @@
+"""Amounts on the command line: bytes (`2GB`) and lengths of time (`10s`)."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def read_size(text: str) -> int:
+    """A number of bytes, with a unit if wanted.
+
+    >>> read_size("2GB"), read_size("1.5 KiB")
+    (2000000000, 1536)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not a size such as 500MB or 2GB")
+    return int(float(found[1]) * _BYTES[(found[2] or "").lower()])
+
+
+def read_lateness(text: str) -> int | str:
+    """A number in the time column's own unit, or a length of time with a unit, which the engine reads.
+
+    >>> read_lateness("10s"), read_lateness("500")
+    ('10s', 500)
+    """
+    from ensue.pattern.expressions import UNIT_SPELLINGS
+
+    text = text.strip()
+    if text.isdecimal():
+        return int(text)
+    found = re.fullmatch(r"\d+(?:\.\d+)?\s*([a-z]+)", text, re.IGNORECASE)
+    if found is None or found[1].lower() not in UNIT_SPELLINGS:
+        raise click.BadParameter(f"{text!r} is not a length of time such as 10s, 5 minutes or 500ms")
+    return text
