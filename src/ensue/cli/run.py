@@ -1,0 +1,288 @@
+"""`ensue run`: find the matches of queries in a file or a stream of events."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ensue.cli.options import schema_options
+from ensue.cli.quantities import read_lateness, read_size
+from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
+from ensue.cli.schemas import ColumnNames, load_schema
+from ensue.errors import InputError
+
+if TYPE_CHECKING:
+    from ensue.cli.rows import Unreadable
+    from ensue.cli.sinks import Output
+    from ensue.cli.sources import Source
+    from ensue.pattern.query import Query
+    from ensue.runtime.engine import Engine
+    from ensue.runtime.matches import Matches
+
+
+@click.command("run")
+@click.argument("queries", metavar="QUERIES")
+@click.option("-i", "--input", "source", required=True, metavar="FILE|-", help="The events; - is standard input.")
+@click.option("-o", "--output", default="-", metavar="FILE|-", help="Where matches go. [default: standard output]")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "csv", "parquet"]),
+    help="Of the output. [default: jsonl, or as FILE is named]",
+)
+@click.option(
+    "--input-format",
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
+    help="Of the input. [default: as FILE is named, or as it begins]",
+)
+@schema_options
+@click.option(
+    "--query", "names", multiple=True, metavar="NAME", help="Run only the query of this name; may be repeated."
+)
+@click.option("--backend", type=click.Choice(["local"]), default="local", show_default=True, help="Where to run.")
+@click.option(
+    "--lateness", metavar="DURATION", help="Take the input as a stream and let an event come this late (10s)."
+)
+@click.option("--late", metavar="FILE", help="Where events go that came later than that.")
+@click.option("--rejects", metavar="FILE", help="Where rows go that cannot be read, with the reason.")
+@click.option("--strict", is_flag=True, help="A row that cannot be read is an error.")
+@click.option(
+    "--batch-size", type=click.IntRange(1), default=65_536, show_default=True, metavar="N", help="Events at a time."
+)
+@click.option("--max-matches", type=click.IntRange(1), metavar="N", help="Stop when there are more matches.")
+@click.option(
+    "--max-partial-matches", type=click.IntRange(1), metavar="N", help="Stop when there are more unfinished ones."
+)
+@click.option("--memory", metavar="SIZE", help="Stop when more memory would be needed, such as 2GB.")
+@click.option(
+    "--on-limit",
+    type=click.Choice(["error", "shed"]),
+    default="error",
+    show_default=True,
+    help="At a limit: stop, or drop the oldest and count them.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+def run_command(
+    queries: str,
+    source: str,
+    output: str,
+    format_: str | None,
+    input_format: str | None,
+    schema: str | None,
+    columns: ColumnNames,
+    names: tuple[str, ...],
+    backend: str,
+    lateness: str | None,
+    late: str | None,
+    rejects: str | None,
+    strict: bool,
+    batch_size: int,
+    max_matches: int | None,
+    max_partial_matches: int | None,
+    memory: str | None,
+    on_limit: str,
+    quiet: bool,
+) -> None:
+    """Find the matches of QUERIES, a file of queries or the text of one.
+
+    The input is CSV with a header, JSON lines or Parquet, gzip too. Its order does not matter: it is read through once
+    to see how far events are out of order, and then in batches that are held back just that much. With --lateness it
+    is taken as a stream instead: each event as it comes, and one that comes too late goes to --late.
+
+    The types of CSV and JSON columns are found out by reading; --schema settles them. Matches go to standard output as
+    JSON lines, one a line; a summary goes to standard error.
+
+    \b
+    Examples:
+      ensue run queries.ensue --input trades.csv
+      ensue run "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" -i events.jsonl -o matches.parquet
+      ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
+      tail -f events.jsonl | ensue run queries.ensue -i - --lateness 5s --late late.jsonl
+    """
+    import ensue
+    from ensue.cli.numbers import numeric_columns
+    from ensue.cli.sinks import Output, refuse_binary_terminal
+    from ensue.cli.sources import open_source
+
+    text = read_text(queries)
+    chosen = choose_queries(parse_text(text), names)
+    allowed = None if lateness is None else read_lateness(lateness)
+    limits = {
+        "max_matches": max_matches,
+        "max_partial_matches": max_partial_matches,
+        "memory_budget": None if memory is None else read_size(memory),
+    }
+    options = ensue.Options(on_limit=on_limit, **{k: v for k, v in limits.items() if v is not None})
+    given = None if schema is None else load_schema(schema, columns).columns
+    events = open_source(
+        source,
+        columns=columns,
+        format=input_format,
+        fixed=given,
+        numeric={*numeric_columns(chosen), columns.time, *((columns.begin,) if columns.begin else ())},
+        batch_size=batch_size,
+        live=allowed is not None,
+    )
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        progress = stack.enter_context(_Progress(events, shown=not quiet and sys.stderr.isatty()))
+        if allowed is None:
+            allowed = events.survey()
+            chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
+        out = stack.enter_context(Output(output, format_))
+        refuse_binary_terminal(out)
+        aside = Asides(
+            late=stack.enter_context(Output(late)) if late else None,
+            rejects=stack.enter_context(Output(rejects)) if rejects else None,
+            strict=strict,
+        )
+        with pointing_into(text.origin):
+            engine = ensue.compile(
+                chosen,
+                type=columns.type,
+                ts=columns.time,
+                begin=columns.begin,
+                unit=columns.unit,
+                lateness=allowed,
+                strict=strict,
+                options=options,
+            )
+            for matches in find_matches(engine, events, batch_size, aside):
+                write_matches(matches, out)
+                progress.update()
+    if not quiet:
+        click.echo(summarize(engine, aside, time.perf_counter() - started), err=True)
+
+
+def _allow_unbounded(query: Query) -> Query:
+    from ensue.pattern.query import Unbounded
+
+    return query if query.within is not None else replace(query, within=Unbounded())
+
+
+@dataclass(slots=True)
+class Asides:
+    """What takes no part: late events and rejected rows, written where asked for and counted."""
+
+    late: Output | None
+    rejects: Output | None
+    strict: bool
+    unreadable: int = 0
+    first_reason: str | None = None
+
+    def add_unreadable(self, rows: Sequence[Unreadable]) -> None:
+        """Take rows that are not even rows of the format."""
+        for row in rows:
+            if self.strict:
+                raise InputError(f"a row of the input: {row.reason}: {row.text[:80]}")
+            self.first_reason = self.first_reason or row.reason
+        self.unreadable += len(rows)
+        self._reject([{"reason": row.reason, "row": row.text} for row in rows])
+
+    def collect(self, engine: Engine) -> None:
+        """Take what the engine has set aside since the last time."""
+        rejected, late = engine.take_rejected(), engine.take_late()
+        if rejected is not None:
+            if self.first_reason is None:
+                self.first_reason = str(rejected.column(rejected.num_columns - 1)[0].as_py())  # the reason is last
+            self._reject([{"reason": row.popitem()[1], "row": row} for row in rejected.to_pylist()])
+        if late is not None and self.late is not None:
+            self.late.open().write_table(late)
+
+    def _reject(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write rejected rows: the reason, and the row as it came (as JSON text where the format has no objects)."""
+        if self.rejects is None or not rows:
+            return
+        import pyarrow as pa
+
+        from ensue.cli.sinks import JsonSink, to_json
+
+        sink = self.rejects.open()
+        if isinstance(sink, JsonSink):
+            sink.write_rows(rows)
+        else:
+            text = [row["row"] if isinstance(row["row"], str) else to_json(row["row"]) for row in rows]
+            sink.write_table(pa.table({"reason": [row["reason"] for row in rows], "row": text}))
+
+
+def find_matches(engine: Engine, events: Source, batch_size: int, aside: Asides) -> Iterator[Matches]:
+    """Push the events of a source through an engine, a batch at a time; give the matches as they become known."""
+    import pyarrow as pa
+
+    types = events.types()
+    if types:
+        # An empty batch first: it says which columns there are and of what type, whatever the first rows hold.
+        yield engine.push(pa.schema(list(types.items())).empty_table())
+    for parsed in events.batches():
+        aside.add_unreadable(parsed.unreadable)
+        table = parsed.table
+        pieces: list[Any] = [table]
+        if isinstance(table, pa.Table) and table.num_rows > batch_size:
+            pieces = [table.slice(start, batch_size) for start in range(0, table.num_rows, batch_size)]
+        for piece in pieces:
+            yield engine.push(piece)
+            aside.collect(engine)
+    yield engine.flush()
+    aside.collect(engine)
+
+
+def write_matches(matches: Matches, output: Output) -> None:
+    """Write matches in the output's format; the objects of JSON are those of `Matches.to_pylist`."""
+    from ensue.cli.sinks import JsonSink
+
+    sink = output.open()
+    if isinstance(sink, JsonSink):
+        if len(matches):
+            sink.write_rows(matches.to_pylist())
+    else:
+        sink.write_table(matches.to_arrow())
+
+
+def summarize(engine: Engine, aside: Asides, seconds: float) -> str:
+    """What came in, what became of it and what was found, in two or three lines."""
+    counts = engine.counts
+    received, rejected = counts.received + aside.unreadable, counts.rejected + aside.unreadable
+    rate = received / seconds if seconds > 0 else 0.0
+    lines = [
+        f"{received:,} events in: {counts.processed:,} processed, {counts.late:,} late, {rejected:,} rejected"
+        f" ({counts.ignored:,} of types that no query names)",
+        f"{counts.matches:,} matches in {seconds:.2f} s ({rate:,.0f} events/s)",
+    ]
+    if aside.first_reason is not None:
+        where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
+        lines.insert(1, f"first rejected: {aside.first_reason}{where}")
+    return "\n".join(lines)
+
+
+class _Progress:
+    """A bar on standard error, on a terminal only."""
+
+    def __init__(self, events: Source, *, shown: bool) -> None:
+        self.events = events
+        self.bar: Any = None
+        if shown:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task("events", total=events.size)
+
+    def update(self) -> None:
+        """Show how far reading has come."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=self.events.read)
+
+    def __enter__(self) -> _Progress:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
