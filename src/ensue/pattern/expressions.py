@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias, assert_never
 
@@ -249,3 +249,26 @@ def conjuncts_of(expression: Expression | None) -> tuple[Expression, ...]:
             )
         case _:
             return (expression,)
+
+
+def rewrite(expression: Expression, leaf: Callable[[Attribute | Aggregate], Expression]) -> Expression:
+    """The expression with each attribute and aggregate in it replaced by what `leaf` makes of it."""
+    match expression:
+        case Literal():
+            return expression
+        case Attribute() | Aggregate():
+            return leaf(expression)
+        case Negate(operand=x) | Not(operand=x) | Like(operand=x) | IsNull(operand=x):
+            return replace(expression, operand=rewrite(x, leaf))
+        case Arithmetic(left=left, right=right):
+            return replace(expression, left=rewrite(left, leaf), right=rewrite(right, leaf))
+        case Comparison(operands=parts) | Logical(operands=parts):
+            return replace(expression, operands=tuple(rewrite(part, leaf) for part in parts))
+        case Call(arguments=parts):
+            return replace(expression, arguments=tuple(rewrite(part, leaf) for part in parts))
+        case InList(operand=x, items=items):
+            return replace(expression, operand=rewrite(x, leaf), items=tuple(rewrite(i, leaf) for i in items))
+        case Between(operand=x, low=low, high=high):
+            return replace(expression, operand=rewrite(x, leaf), low=rewrite(low, leaf), high=rewrite(high, leaf))
+        case _:
+            assert_never(expression)

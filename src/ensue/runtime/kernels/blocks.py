@@ -1,0 +1,215 @@
+"""Sixty-four candidates at a time: comparisons of a column with a value as bit masks, and ranges by binary search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.layout import (
+    C_END,
+    EQ,
+    FLOAT,
+    GE,
+    GT,
+    H_BASE,
+    H_BUCKET_MASK,
+    H_BUCKETS,
+    H_CAPACITY,
+    H_LINK,
+    H_OFFSET,
+    HEADER,
+    HEADERS,
+    LE,
+    LT,
+    NE,
+    SOURCE_ROW,
+    SOURCE_STORE,
+)
+
+WIDE = np.uint64(64)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """The number of zero bits below the lowest set bit of a word that is not zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@kernel
+def compare_block(S, F, address, operator, bits):  # type: ignore[no-untyped-def]
+    """Bit j says whether S[address + j] `operator` the value with these bits; reads 64 words, whatever lies there."""
+    a = np.uint64(address)
+    mask = np.uint64(0)
+    if operator < FLOAT:
+        v = np.int64(bits)
+        if operator == EQ:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] == v) << j
+        elif operator == LT:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] < v) << j
+        elif operator == LE:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] <= v) << j
+        elif operator == GT:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] > v) << j
+        elif operator == GE:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] >= v) << j
+        else:
+            for j in range(WIDE):
+                mask |= np.uint64(S[a + j] != v) << j
+        return mask
+    w = np.int64(bits)
+    f = float_of(w)
+    if operator == FLOAT + EQ:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] == f) << j
+    elif operator == FLOAT + LT:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] < f) << j
+    elif operator == FLOAT + LE:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] <= f) << j
+    elif operator == FLOAT + GT:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] > f) << j
+    elif operator == FLOAT + GE:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] >= f) << j
+    else:
+        for j in range(WIDE):
+            mask |= np.uint64(F[a + j] != f) << j
+    return mask
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_of(typing_context: Any, bits: Any) -> Any:
+    """The float64 with the bits of an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing_context: Any, value: Any) -> Any:
+    """The bits of a float64 as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@kernel
+def compare_one(operator, left, right):  # type: ignore[no-untyped-def]
+    """Whether the value with bits `left` compares true with the one with bits `right`."""
+    if operator < FLOAT:
+        if operator == EQ:
+            return left == right
+        if operator == LT:
+            return left < right
+        if operator == LE:
+            return left <= right
+        if operator == GT:
+            return left > right
+        if operator == GE:
+            return left >= right
+        return left != right
+    x = float_of(left)
+    y = float_of(right)
+    if operator == FLOAT + EQ:
+        return x == y
+    if operator == FLOAT + LT:
+        return x < y
+    if operator == FLOAT + LE:
+        return x <= y
+    if operator == FLOAT + GT:
+        return x > y
+    if operator == FLOAT + GE:
+        return x >= y
+    return x != y
+
+
+@kernel
+def value(S, source, column):  # type: ignore[no-untyped-def]
+    """The bits of a column of the row that a source is bound to."""
+    h = HEADERS + S[SOURCE_STORE + source] * HEADER
+    return S[S[h + H_OFFSET] + column * S[h + H_CAPACITY] + S[SOURCE_ROW + source]]
+
+
+@kernel
+def first_at_least(S, header, low, high, time):  # type: ignore[no-untyped-def]
+    """The first row in [low, high) whose end is at least `time`; ends are ascending."""
+    base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
+    if high <= low or S[base + high - 1] < time:
+        return high
+    while low < high:
+        middle = (low + high) >> 1
+        if S[base + middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def first_after(S, header, low, high, time):  # type: ignore[no-untyped-def]
+    """The first row in [low, high) whose end is after `time`; ends are ascending."""
+    base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
+    if high <= low or S[base + high - 1] <= time:
+        return high
+    while low < high:
+        middle = (low + high) >> 1
+        if S[base + middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def spread(key):  # type: ignore[no-untyped-def]
+    """A well-mixed hash of an int64 (the finaliser of splitmix64)."""
+    x = np.uint64(key)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return np.int64(x >> np.uint64(1))
+
+
+@kernel
+def link(S, header, row, key):  # type: ignore[no-untyped-def]
+    """Put a row at the front of its key's chain."""
+    bucket = S[header + H_BUCKETS] + (spread(key) & S[header + H_BUCKET_MASK])
+    S[S[header + H_OFFSET] + S[header + H_LINK] * S[header + H_CAPACITY] + row] = S[bucket]
+    S[bucket] = S[header + H_BASE] + row + 1
+
+
+__all__ = [
+    "NE",
+    "bits_of",
+    "compare_block",
+    "compare_one",
+    "first_after",
+    "first_at_least",
+    "float_of",
+    "link",
+    "spread",
+    "trailing_zeros",
+    "value",
+]

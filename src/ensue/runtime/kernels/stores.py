@@ -1,0 +1,237 @@
+"""Stores in the arena: expiry, purging, room, the equality index and the partitions' counters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ensue.runtime.kernels.blocks import link, spread
+from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.layout import (
+    C_BEGIN,
+    C_END,
+    C_FIRST,
+    C_POSITION,
+    D_LIST_TABLE,
+    D_LISTS,
+    D_STORE,
+    H_BASE,
+    H_BUCKET_MASK,
+    H_BUCKETS,
+    H_CAPACITY,
+    H_COLUMNS,
+    H_HEAD,
+    H_KEY,
+    H_KIND,
+    H_LINK,
+    H_OFFSET,
+    H_PURGE,
+    H_TAIL,
+    HEADER,
+    HEADERS,
+    KIND_LEAF,
+    KIND_LIST,
+    KIND_NODE,
+    KIND_PENDING,
+    NULL,
+    P_COUNT_WINDOW,
+    P_COUNTERS,
+    P_LIST_STORE,
+    P_PARTITION_COLUMNS,
+    P_PENDING_TABLE,
+    P_PENDINGS,
+    P_WINDOW,
+    PENDING_DEADLINE,
+    PENDING_RECORD,
+    S_FAULT,
+    S_NEED,
+    T_ATTRIBUTES,
+    T_FLOOR,
+    T_POSITION_FLOOR,
+    TRIGGER,
+)
+
+
+@kernel
+def is_empty(P, S, header):  # type: ignore[no-untyped-def]
+    """Whether no row of a leaf or node store can be in a match any more, as far as its newest row tells."""
+    tail = S[header + H_TAIL]
+    if S[header + H_HEAD] >= tail:
+        return True
+    if P[P_WINDOW] == NULL:
+        return False
+    return S[S[header + H_OFFSET] + C_END * S[header + H_CAPACITY] + tail - 1] <= S[TRIGGER + T_FLOOR]
+
+
+@kernel
+def reindex(S, header):  # type: ignore[no-untyped-def]
+    """Build the equality index of a store anew from its rows."""
+    if S[header + H_LINK] < 0:
+        return
+    first = S[header + H_BUCKETS]
+    for k in range(S[header + H_BUCKET_MASK] + 1):
+        S[first + k] = 0
+    keys = S[header + H_OFFSET] + S[header + H_KEY] * S[header + H_CAPACITY]
+    for row in range(S[header + H_HEAD], S[header + H_TAIL]):
+        if S[keys + row] != NULL:
+            link(S, header, row, S[keys + row])
+
+
+@kernel
+def find_counter(P, S, source_offset, stride):  # type: ignore[no-untyped-def]
+    """The slot of a partition's counter: key values at source_offset + k * stride; the slot may be a free one."""
+    header = HEADERS + P[P_COUNTERS] * HEADER
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    keys = P[P_PARTITION_COLUMNS]
+    mixed = np.int64(0)
+    for k in range(keys):
+        mixed = spread(mixed * 31 + S[source_offset + k * stride])
+    slot = mixed & (capacity - 1)
+    while S[offset + slot] != 0:
+        same = True
+        for k in range(keys):
+            if S[offset + (k + 1) * capacity + slot] != S[source_offset + k * stride]:
+                same = False
+                break
+        if same:
+            break
+        slot = (slot + 1) & (capacity - 1)
+    return slot
+
+
+@kernel
+def count_event(P, S):  # type: ignore[no-untyped-def]
+    """Count the trigger in its partition; its position, counted from 1, or -1 if the counters need room."""
+    store = P[P_COUNTERS]
+    header = HEADERS + store * HEADER
+    capacity = S[header + H_CAPACITY]
+    slot = find_counter(P, S, TRIGGER + T_ATTRIBUTES, 1)
+    offset = S[header + H_OFFSET]
+    if S[offset + slot] == 0:
+        if 2 * (S[header + H_TAIL] + 1) > capacity:
+            S[S_FAULT] = store
+            S[S_NEED] = capacity + 1
+            return np.int64(-1)
+        S[header + H_TAIL] += 1
+        for k in range(P[P_PARTITION_COLUMNS]):
+            S[offset + (k + 1) * capacity + slot] = S[TRIGGER + T_ATTRIBUTES + k]
+    S[offset + slot] += 1
+    return S[offset + slot]
+
+
+@kernel
+def is_live(P, S, header, row):  # type: ignore[no-untyped-def]
+    """Whether a row can still matter."""
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    if S[header + H_KIND] == KIND_PENDING:
+        return S[offset + PENDING_DEADLINE * capacity + row] != NULL
+    if P[P_COUNT_WINDOW] != NULL:
+        floor = S[TRIGGER + T_POSITION_FLOOR]
+        if P[P_COUNTERS] >= 0:
+            counters = HEADERS + P[P_COUNTERS] * HEADER
+            slot = find_counter(P, S, offset + C_FIRST * capacity + row, capacity)
+            floor = S[S[counters + H_OFFSET] + slot] - P[P_COUNT_WINDOW]
+        return S[offset + C_POSITION * capacity + row] > floor
+    if P[P_WINDOW] == NULL:
+        return True
+    return S[offset + C_BEGIN * capacity + row] > S[TRIGGER + T_FLOOR]
+
+
+@kernel
+def expire(P, S, header):  # type: ignore[no-untyped-def]
+    """Move a store's head past the rows that have left the window, as far as they lie at the front."""
+    kind = S[header + H_KIND]
+    column = C_BEGIN if kind == KIND_LEAF else C_END
+    floor = S[TRIGGER + T_FLOOR]
+    if P[P_COUNT_WINDOW] != NULL:
+        head = S[header + H_HEAD]
+        while head < S[header + H_TAIL] and kind == KIND_LEAF and not is_live(P, S, header, head):
+            head += 1
+        S[header + H_HEAD] = head
+        return
+    if P[P_WINDOW] == NULL:
+        return
+    base = S[header + H_OFFSET] + column * S[header + H_CAPACITY]
+    head = S[header + H_HEAD]
+    tail = S[header + H_TAIL]
+    while head < tail and S[base + head] <= floor:
+        head += 1
+    S[header + H_HEAD] = head
+
+
+@kernel
+def drop_front(S, header, rows):  # type: ignore[no-untyped-def]
+    """Move everything `rows` forward; absolute positions stay what they are, so the index needs no change."""
+    if rows == 0:
+        return
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    tail = S[header + H_TAIL]
+    for c in range(S[header + H_COLUMNS]):
+        start = offset + c * capacity
+        for row in range(rows, tail):
+            S[start + row - rows] = S[start + row]
+    S[header + H_HEAD] = max(0, S[header + H_HEAD] - rows)
+    S[header + H_TAIL] = tail - rows
+    S[header + H_BASE] += rows
+
+
+@kernel
+def purge(P, S, header):  # type: ignore[no-untyped-def]
+    """Drop the rows that cannot matter any more; how many are left."""
+    kind = S[header + H_KIND]
+    if kind == KIND_LEAF and (P[P_COUNTERS] < 0 or P[P_LIST_STORE] >= 0):
+        expire(P, S, header)
+        drop_front(S, header, S[header + H_HEAD])
+        return S[header + H_TAIL]
+    if kind == KIND_LIST:
+        oldest = S[header + H_BASE] + S[header + H_TAIL]
+        for d in range(P[P_PENDINGS]):
+            record = P[P_PENDING_TABLE] + d * PENDING_RECORD
+            waiting = HEADERS + P[record + D_STORE] * HEADER
+            for k in range(P[record + D_LISTS]):
+                column = P[P[record + D_LIST_TABLE] + 2 * k + 1]
+                firsts = S[waiting + H_OFFSET] + column * S[waiting + H_CAPACITY]
+                for row in range(S[waiting + H_TAIL]):
+                    if is_live(P, S, waiting, row):
+                        oldest = min(oldest, S[firsts + row])
+        drop_front(S, header, oldest - S[header + H_BASE])
+        return S[header + H_TAIL]
+    if kind != KIND_LEAF and kind != KIND_NODE and kind != KIND_PENDING:
+        return S[header + H_TAIL]
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    kept = np.int64(0)
+    for row in range(S[header + H_HEAD], S[header + H_TAIL]):
+        if is_live(P, S, header, row):
+            if kept != row:
+                for c in range(S[header + H_COLUMNS]):
+                    S[offset + c * capacity + kept] = S[offset + c * capacity + row]
+            kept += 1
+    S[header + H_HEAD] = 0
+    S[header + H_TAIL] = kept
+    reindex(S, header)
+    return kept
+
+
+@kernel
+def has_room(P, S, store, rows):  # type: ignore[no-untyped-def]
+    """Whether so many rows can be appended, after purging where that is due; if not, what is needed stands in S.
+
+    A purge comes when the store is twice what the last one left: scans stay short, and a row is moved O(1) times.
+    """
+    header = HEADERS + store * HEADER
+    capacity = S[header + H_CAPACITY]
+    tail = S[header + H_TAIL]
+    if tail + rows <= min(capacity, S[header + H_PURGE]):
+        return True
+    live = purge(P, S, header)
+    S[header + H_PURGE] = 2 * live + 512
+    if live + rows <= capacity and 2 * live <= capacity:
+        S[header + H_PURGE] = max(S[header + H_PURGE], live + rows)
+        return True
+    S[header + H_PURGE] = max(S[header + H_PURGE], live + rows)
+    S[S_FAULT] = store
+    S[S_NEED] = live + rows
+    return False
