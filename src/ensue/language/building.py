@@ -239,7 +239,7 @@ class QueryBuilding:
         return _part(parts, lambda span: GroupKey(names[-1], names[0] if len(names) == 2 else None, span))
 
     def emit(self, parts: list[Read]) -> Clause:
-        return _clause("EMIT ON CHANGE", parts, emit_on_change=True)
+        return _clause("EMIT ON CHANGE", parts, emit_on_change=True, emit_span=_span(parts))
 
     def returns(self, parts: list[Read]) -> Clause:
         return _clause("RETURN", parts, returns=tuple(_values(parts)))

@@ -1,4 +1,4 @@
-"""Whether a query makes sense: names, types, and where each construct may stand. One error, at the place of the fault."""
+"""Whether a query makes sense: names, types, where each construct may stand. One error, at the place of the fault."""
 
 from __future__ import annotations
 
@@ -345,7 +345,9 @@ def _check_aggregates(query: Query, branches: tuple[Branch, ...], schema: Schema
                 span=query.group_by[0].span,
             )
         if query.emit_on_change:
-            raise QueryTypeError("EMIT ON CHANGE needs AGG", hint="add AGG, such as `AGG COUNT(*)`")
+            raise QueryTypeError(
+                "EMIT ON CHANGE needs AGG", hint="add AGG, such as `AGG COUNT(*)`", span=query.emit_span
+            )
         return
     if query.returns:
         raise QueryTypeError(

@@ -136,6 +136,7 @@ class Query:
     name: str | None = None
     source: str | None = field(default=None, compare=False, repr=False)
     partition_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # of partition_by, in the source
+    emit_span: Span | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         from ensue.pattern.format import format_query  # not at the top: the formatter imports this module
