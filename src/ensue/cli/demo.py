@@ -1,0 +1,111 @@
+"""`ensue demo`: three queries over a made-up stream of trades, and what they find."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+QUERIES = """\
+-- Three symbols rise one after the other, each by more than the last.
+QUERY rising
+PATTERN SEQ(A a, B b, C c)
+WHERE 0.2 < a.diff < b.diff < c.diff
+WITHIN 1 minute;
+
+-- A large trade that no other symbol's large trade follows within two seconds.
+QUERY lonely
+PATTERN SEQ(D big, !E other)
+WHERE big.volume >= 900 AND other.volume >= 400
+WITHIN 2 seconds;
+
+-- A run of at least three falling prices of one symbol, from one trade to the next.
+QUERY slide
+PATTERN F+ f[]
+WHERE f[i].price < f[i-1].price AND COUNT(f) >= 3
+WITHIN 10 seconds
+USING NEXT
+RETURN FIRST(f).price AS start, LAST(f).price AS low, COUNT(f) AS trades;
+"""
+
+
+@click.command("demo")
+@click.option(
+    "--events", type=click.IntRange(1), default=200_000, show_default=True, metavar="N", help="Trades to make."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same stream.")
+@click.option("--folder", default="results", show_default=True, help="Where a folder for the files is made.")
+def demo_command(events: int, seed: int, folder: str) -> None:
+    """Run three queries over a made-up stream of trades, show what was found and say where the files lie.
+
+    \b
+    Examples:
+      ensue demo
+      ensue demo --events 1000000 --seed 7
+    """
+    import pyarrow.parquet as pq
+    from rich.console import Console
+
+    import ensue
+    from ensue.cli.sinks import JsonSink
+    from ensue.testing.generators import stock_like
+
+    console = Console(highlight=False)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="demo-", dir=folder))
+    trades = stock_like(events, seed)
+    pq.write_table(trades, place / "trades.parquet")
+    (place / "queries.ensue").write_text(QUERIES, encoding="utf-8")
+    first, last = trades["ts"][0].as_py(), trades["ts"][len(trades) - 1].as_py()
+    console.print(
+        f"{len(trades):,} trades of {len(trades['type'].unique())} symbols, {first:%H:%M:%S} to {last:%H:%M:%S}\n"
+    )
+
+    for query in ensue.parse(QUERIES):
+        started = time.perf_counter()
+        matches = ensue.run(trades, [query])
+        seconds = time.perf_counter() - started
+        with (place / f"{query.name}.jsonl").open("wb") as stream:
+            JsonSink(stream).write_rows(matches.to_pylist())
+        _show(console, str(query.name), matches, f"{len(trades) / seconds:,.0f} events/s")
+    console.print(f"The trades, the queries and all matches are in {place}/. Try, for example:")
+    console.print(f"  ensue run {place}/queries.ensue --input {place}/trades.parquet --query slide --format csv")
+
+
+def _show(console: Console, name: str, matches: Any, speed: str) -> None:
+    """A table of the first matches of a query."""
+    from rich.table import Table
+
+    table = Table(title=f"{name}: {len(matches):,} matches ({speed})", title_justify="left")
+    rows = matches.to_arrow().slice(0, 5).to_pylist()
+    shown = [key for key in (rows[0] if rows else {}) if key not in ("match_id", "query", "detected_at", "partition")]
+    for key in shown:
+        table.add_column(key)
+    for row in rows:
+        table.add_row(*(_brief(row[key]) for key in shown))
+    if len(matches) > len(rows) > 0:
+        table.add_row(*("…" for _ in shown))
+    console.print(table)
+    console.print()
+
+
+def _brief(value: Any) -> str:
+    """A value for a cell of a narrow table: of an event, what changes from one to the next."""
+    match value:
+        case None:
+            return "-"
+        case {"ts": at, "price": price, "volume": volume, "diff": diff}:
+            change = "" if diff is None else f" ({diff:+.2f})"
+            return f"{at:%H:%M:%S} {price:.2f}{change} x{volume}"
+        case list():
+            return f"{len(value)} events"
+        case float():
+            return f"{value:.2f}"
+        case _:
+            return f"{value:%H:%M:%S.%f}"[:-3] if hasattr(value, "hour") else str(value)
