@@ -130,7 +130,8 @@ class StringTable:
             codes = self.encode_words(known)
         else:
             codes = self.encode_words([*words.to_pylist(), None])
-        return codes.take(places)
+        result: Int64s = codes[places]
+        return result
 
     def _add(self, words: Iterable[str]) -> None:
         fresh = list(words)

@@ -1,0 +1,112 @@
+"""Matches as the evaluators hand them over: arrays of sequence numbers, a block a query; and their identities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ensue.events.batch import Int64s
+from ensue.pattern.query import Query
+from ensue.runtime.identity import EventHashes, Hashes, mix, mix_name, to_hex
+from ensue.runtime.rows import RowView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventLists:
+    """A Kleene variable: the events of match i are `seqs[offsets[i]:offsets[i + 1]]`.
+
+    `null` marks the matches of OR branches that do not have the variable (None: no match is of such a branch).
+    """
+
+    offsets: Int64s
+    seqs: Int64s
+    null: npt.NDArray[np.bool_] | None = None
+
+
+Bound: TypeAlias = Int64s | EventLists | None
+"""What a variable is bound to in each match: one event (-1: none), a list, or in no match anything (None)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatchBlock:
+    """Matches of one query. `detected` is -2^63 where it is not known; `variables` are all that are not negated."""
+
+    query: Query
+    name: str
+    begin: Int64s
+    end: Int64s
+    detected: Int64s
+    variables: Mapping[str, Bound]
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+def distinct_events(block: MatchBlock) -> Int64s:
+    """The sequence numbers of all events of a block, ascending, each once."""
+    parts = [b.seqs if isinstance(b, EventLists) else b for b in block.variables.values() if b is not None]
+    seqs = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    seqs = seqs[seqs >= 0]
+    if not len(seqs):
+        return seqs.astype(np.int64)
+    low, high = int(seqs.min()), int(seqs.max())
+    if high - low > 8 * len(seqs):
+        return np.unique(seqs)
+    seen = np.zeros(high - low + 1, dtype=np.bool_)  # where the numbers lie close, marking them beats sorting
+    seen[seqs - low] = True
+    return np.flatnonzero(seen) + low
+
+
+def one_of_each(block: MatchBlock) -> Int64s:
+    """For each match the sequence number of some event of it."""
+    chosen = np.full(len(block), -1, dtype=np.int64)
+    for bound in block.variables.values():
+        if isinstance(bound, EventLists):
+            bound = edge_events(bound, last=False)
+        if bound is not None:
+            chosen = np.where(chosen < 0, bound, chosen)
+    return chosen
+
+
+def edge_events(lists: EventLists, *, last: bool) -> Int64s:
+    """The first or last event of each list; -1 where it is empty."""
+    filled = np.diff(lists.offsets) > 0
+    chosen = np.full(len(filled), -1, dtype=np.int64)
+    places = lists.offsets[1:] - 1 if last else lists.offsets[:-1]
+    chosen[filled] = lists.seqs[places[filled]]
+    return chosen
+
+
+def identify(block: MatchBlock, rows: RowView) -> pa.Array:
+    """The match ids of a block, as hexadecimal text."""
+    events = EventHashes(rows, distinct_events(block))
+    return to_hex(*(_hash_lane(block, events, lane) for lane in (0, 1)))
+
+
+def _hash_lane(block: MatchBlock, events: EventHashes, lane: int) -> Hashes:
+    total = np.full(len(block), mix_name(f"\0query {block.name}", lane), dtype=np.uint64)
+    for name, bound in block.variables.items():
+        if bound is None:
+            continue
+        own = mix_name(name, lane)
+        if isinstance(bound, EventLists):
+            here = ~bound.null if bound.null is not None else np.ones(len(block), dtype=np.bool_)
+            total[here] += mix(_hash_lists(bound, events, lane) + own)[here]
+        else:
+            here = bound >= 0
+            total[here] += mix(events.lane(lane, bound[here]) + own)
+    return mix(total)
+
+
+def _hash_lists(lists: EventLists, events: EventHashes, lane: int) -> Hashes:
+    lengths = np.diff(lists.offsets)
+    place = np.arange(len(lists.seqs), dtype=np.int64) - np.repeat(lists.offsets[:-1], lengths)
+    elements = mix(events.lane(lane, lists.seqs) + mix(place.astype(np.uint64) + np.uint64(1)))
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(elements, dtype=np.uint64)])
+    inside: Hashes = sums[lists.offsets[1:]] - sums[lists.offsets[:-1]]
+    return mix(lengths.astype(np.uint64)) + inside

@@ -1,0 +1,354 @@
+"""The rows that may still be in a result, found by sequence number; results are made from them when someone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ensue.errors import InternalError, StateError
+from ensue.events.batch import EventBatch, Int64s, plain_text
+from ensue.events.casting import arrow_type, infer_aware, infer_dtype
+from ensue.events.intake import cast_table, event_times
+from ensue.events.readers import read_table
+from ensue.events.schema import Schema
+from ensue.events.times import read_time
+
+_FORMAT = 1
+_SMALL = 16_384  # chunks below this many rows are merged with their neighbours
+_SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
+
+
+class Chunk:
+    """Some rows, by ascending sequence number: an Arrow table, or a list of dicts until someone needs the table."""
+
+    __slots__ = ("_rows", "_schema", "_table", "begin", "end", "seqs")
+
+    def __init__(
+        self,
+        seqs: Int64s,
+        schema: Schema,
+        table: pa.Table | None = None,
+        times: tuple[Int64s, Int64s] | None = None,
+        rows: list[Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.seqs = seqs
+        self._schema = schema
+        self._table = table
+        self._rows = rows
+        self.begin: Int64s | None = None
+        self.end: Int64s | None = None
+        if times is not None:
+            self.begin, self.end = times
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the rows are still a list of dicts."""
+        return self._table is None
+
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table, text out of dictionaries; made once."""
+        if self._table is None:
+            self._table, self.end, self.begin = _tabulate(self._rows or [], self._schema)
+            self._rows = None
+        return self._table
+
+    def times(self) -> tuple[Int64s, Int64s]:
+        """The begins and the ends."""
+        if self.begin is None or self.end is None:
+            self.table()
+        if self.begin is None or self.end is None:
+            raise InternalError("a chunk of rows without times")
+        return self.begin, self.end
+
+    def end_at(self, place: int) -> int:
+        """The end of one row; for a list of dicts without making a table of it."""
+        if self._rows is not None:
+            return read_time(self._rows[place][self._schema.time])
+        return int(self.times()[1][place])
+
+    def cut(self, start: int, *, copy: bool = False) -> Chunk:
+        """The rows from `start` on."""
+        seqs = self.seqs[start:]
+        if self._rows is not None:
+            return Chunk(seqs, self._schema, rows=self._rows[start:])
+        begin, end = self.times()
+        table = self.table()
+        if not copy:
+            return Chunk(seqs, self._schema, table.slice(start), (begin[start:], end[start:]))
+        kept = plain_text(table.slice(start)).take(pa.array(np.arange(len(seqs))))
+        tail = end[start:].copy()
+        return Chunk(seqs.copy(), self._schema, kept, (tail if begin is end else begin[start:].copy(), tail))
+
+    def join(self, other: Chunk) -> Chunk:
+        """The rows of two neighbours as one chunk."""
+        seqs = np.concatenate([self.seqs, other.seqs])
+        if self._rows is not None and other._rows is not None:
+            return Chunk(seqs, self._schema, rows=self._rows + other._rows)
+        mine, others = self.times(), other.times()
+        table = join_layouts([self.table(), other.table()]).combine_chunks()
+        end = np.concatenate([mine[1], others[1]])
+        points = mine[0] is mine[1] and others[0] is others[1]
+        return Chunk(seqs, self._schema, table, (end if points else np.concatenate([mine[0], others[0]]), end))
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the rows take; an estimate while they are dicts."""
+        if self._rows is not None:
+            return len(self._rows) * (240 + 40 * len(self._schema.columns))
+        return (
+            int(self.table().get_total_buffer_size()) + self.seqs.nbytes + (0 if self.end is None else self.end.nbytes)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowView:
+    """The rows that a store held at some moment. Cheap to make; it stays as it is whatever the store does then."""
+
+    chunks: tuple[Chunk, ...]
+    schema: Schema
+    base: pa.Schema
+
+    def layout(self) -> pa.Schema:
+        """The columns of the rows."""
+        return union_layout([self.base, *(plain_layout(chunk.table().schema) for chunk in self.chunks)])
+
+    def locate(self, seqs: Int64s) -> tuple[Int64s, Int64s]:
+        """For each sequence number its chunk and its place there."""
+        starts = np.array([chunk.seqs[0] for chunk in self.chunks], dtype=np.int64)
+        which = np.searchsorted(starts, seqs, side="right") - 1
+        places = np.empty(len(seqs), dtype=np.int64)
+        for number, here in group_places(which):
+            wanted = seqs[here]
+            held = self.chunks[number].seqs if number >= 0 else wanted[:0]
+            found = np.searchsorted(held, wanted)
+            if not len(held) or (held[np.minimum(found, len(held) - 1)] != wanted).any():
+                raise InternalError("a row that was released, or never stored, is asked for")
+            places[here] = found
+        return which.astype(np.int64), places
+
+    def take(self, seqs: Int64s) -> pa.Table:
+        """The rows with these sequence numbers, in this order."""
+        return self.take_timed(seqs)[0]
+
+    def take_timed(self, seqs: Int64s) -> tuple[pa.Table, Int64s, Int64s]:
+        """The rows with these sequence numbers, in this order, and their begins and ends."""
+        layout = self.layout()
+        begin, end = np.empty(len(seqs), dtype=np.int64), np.empty(len(seqs), dtype=np.int64)
+        if not len(seqs):
+            return layout.empty_table(), begin, end
+        which, places = self.locate(seqs)
+        parts, order = [], []
+        for number, here in group_places(which):
+            chunk, local = self.chunks[number], places[here]
+            chunk_begin, chunk_end = chunk.times()
+            begin[here], end[here] = chunk_begin[local], chunk_end[local]
+            parts.append(fill_layout(plain_text(chunk.table().take(pa.array(local))), layout))
+            order.append(here)
+        if len(parts) == 1:
+            return parts[0], begin, end
+        back = np.empty(len(seqs), dtype=np.int64)
+        back[np.concatenate(order)] = np.arange(len(seqs))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(back)), begin, end
+
+
+class RowStore:
+    """Keeps rows by sequence number until they are released.
+
+    >>> from ensue.events.intake import Intake
+    >>> intake = Intake()
+    >>> batch = intake.push([{"type": "A", "ts": 1}, {"type": "B", "ts": 2}])
+    >>> store = RowStore(intake.schema)
+    >>> store.append(batch)
+    >>> store.take(np.array([1, 0, 1]))["type"].to_pylist()
+    ['B', 'A', 'B']
+    """
+
+    def __init__(self, schema: Schema, layout: pa.Schema | None = None) -> None:
+        self.schema = schema
+        self._base = plain_layout(layout) if layout is not None else None
+        self._chunks: list[Chunk] = []
+        self._new_seqs: list[int] = []
+        self._new_rows: list[Mapping[str, Any]] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks)) + len(self._new_seqs)
+
+    def append(self, batch: EventBatch, keep: npt.NDArray[np.bool_] | None = None) -> None:
+        """Store the rows of a batch, or those that the mask keeps. Later rows must have greater sequence numbers."""
+        self._settle()
+        seqs = np.arange(batch.first, batch.first + len(batch), dtype=np.int64)
+        table, begin, end = batch.table, batch.begin, batch.end
+        if keep is not None and not keep.all():
+            table, seqs = table.filter(pa.array(keep)), seqs[keep]
+            points = begin is end
+            end = end[keep]
+            begin = end if points else begin[keep]
+        if self._base is None:
+            self._base = plain_layout(table.schema)
+        if len(seqs):
+            self._chunks.append(Chunk(seqs, self.schema, table, (begin, end)))
+            self._merge()
+
+    def append_one(self, seq: int, row: Mapping[str, Any]) -> None:
+        """Store one row that was accepted; the mapping must not be changed afterwards."""
+        self._new_seqs.append(seq)
+        self._new_rows.append(row)
+
+    def take(self, seqs: Int64s) -> pa.Table:
+        """The rows with these sequence numbers, in this order; a number may come more than once."""
+        return self.view().take(seqs)
+
+    def view(self) -> RowView:
+        """The rows as they are now, for results that are made later."""
+        self._settle()
+        base = self._base
+        if base is None:
+            base = pa.schema([(name, arrow_type(dtype)) for name, dtype in self.schema.columns.items()])
+        return RowView(tuple(self._chunks), self.schema, base)
+
+    def release(self, before: int) -> None:
+        """Forget rows below this sequence number.
+
+        Rows with the same time as the first that stays are kept: they tell equal rows apart (see `identity`).
+        """
+        self._settle()
+        chunks = self._chunks
+        if not chunks or int(chunks[0].seqs[0]) >= before:
+            return
+        number = next((i for i, chunk in enumerate(chunks) if chunk.seqs[-1] >= before), len(chunks) - 1)
+        place = min(int(np.searchsorted(chunks[number].seqs, before)), len(chunks[number]) - 1)
+        time = chunks[number].end_at(place)
+        while True:
+            place = self._first_at(chunks[number], place, time)
+            if place or not number or chunks[number - 1].end_at(len(chunks[number - 1]) - 1) != time:
+                break
+            number -= 1
+            place = len(chunks[number]) - 1
+        first = chunks[number]
+        if place * _SPARSE > len(first) * (_SPARSE - 1):
+            first = first.cut(place, copy=True)
+        self._chunks = [first, *chunks[number + 1 :]]
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the rows take, about."""
+        self._settle()
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+    def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
+        """The state as JSON-able values and tables, for `load`."""
+        view = self.view()
+        tables = [view.base.empty_table()]
+        for chunk in view.chunks:
+            begin, end = chunk.times()
+            tables.append(pa.table({"seq": chunk.seqs, "begin": begin, "end": end}))
+            tables.append(plain_text(chunk.table()))
+        return {"format": _FORMAT, "has_layout": self._base is not None}, tables
+
+    @classmethod
+    def load(cls, schema: Schema, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> RowStore:
+        """A store in the state that `dump` gave."""
+        if state.get("format") != _FORMAT:
+            raise StateError(f"the rows' state has format {state.get('format')!r}; this version reads {_FORMAT}")
+        store = cls(schema, tables[0].schema if state["has_layout"] else None)
+        for index in range(1, len(tables), 2):
+            numbers = tables[index]
+            seqs, begin, end = (numbers[name].to_numpy() for name in ("seq", "begin", "end"))
+            store._chunks.append(Chunk(seqs, schema, tables[index + 1], (end if schema.begin is None else begin, end)))
+        return store
+
+    @staticmethod
+    def _first_at(chunk: Chunk, place: int, time: int) -> int:
+        """The first place of the run of rows with this time that `place` is in."""
+        if chunk.is_listed:
+            while place and chunk.end_at(place - 1) == time:
+                place -= 1
+            return place
+        return int(np.searchsorted(chunk.times()[1], time))
+
+    def _settle(self) -> None:
+        """Rows that came one by one become a chunk."""
+        if self._new_seqs:
+            seqs = np.array(self._new_seqs, dtype=np.int64)
+            self._chunks.append(Chunk(seqs, self.schema, rows=self._new_rows))
+            self._new_seqs, self._new_rows = [], []
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge small neighbours: rows in small batches cost a logarithmic number of copies, and chunks stay few."""
+        chunks = self._chunks
+        while len(chunks) > 1 and len(chunks[-1]) < _SMALL and len(chunks[-2]) < 2 * len(chunks[-1]):
+            last = chunks.pop()
+            chunks[-1] = chunks[-1].join(last)
+
+
+def _tabulate(rows: list[Mapping[str, Any]], schema: Schema) -> tuple[pa.Table, Int64s, Int64s]:
+    raw = read_table(rows)
+    fields = {}
+    for name in [*raw.columns, *schema.columns]:
+        column = raw.columns.get(name)
+        dtype = schema.columns.get(name)
+        if dtype is not None:
+            fields[name] = arrow_type(dtype, aware=column is None or infer_aware(column))
+        elif column is not None:
+            dtype = infer_dtype(column)
+            plain = pa.string() if isinstance(column, list) else column.type
+            fields[name] = plain if dtype is None else arrow_type(dtype, aware=infer_aware(column))
+    table, reasons = cast_table(raw, schema, pa.schema(list(fields.items())))
+    if reasons:
+        raise InternalError(f"a row that was accepted cannot be stored: {next(iter(reasons.values()))}")
+    return (table, *event_times(table, schema))
+
+
+def group_places(keys: Int64s) -> list[tuple[int, Int64s]]:
+    """Each key that occurs, ascending, with the places where it does."""
+    if not len(keys):
+        return []
+    if (keys == keys[0]).all():
+        return [(int(keys[0]), np.arange(len(keys), dtype=np.int64))]
+    order = np.argsort(keys, kind="stable")
+    cuts = np.flatnonzero(np.diff(keys[order])) + 1
+    return [(int(keys[run[0]]), run) for run in np.split(order, cuts)]
+
+
+def plain_layout(layout: pa.Schema) -> pa.Schema:
+    """A layout with text out of dictionaries, and nothing but names and types."""
+    return pa.schema(
+        [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in layout],
+    )
+
+
+def union_layout(layouts: Sequence[pa.Schema]) -> pa.Schema:
+    """All columns of some layouts, each of the type that it has first."""
+    first = layouts[0]
+    if all(layout == first for layout in layouts[1:]):
+        return first
+    fields: dict[str, pa.DataType] = {}
+    for layout in layouts:
+        for field in layout:
+            fields.setdefault(field.name, field.type)
+    return pa.schema(list(fields.items()))
+
+
+def fill_layout(table: pa.Table, layout: pa.Schema) -> pa.Table:
+    """A table with the columns of a layout; those it lacks are null."""
+    if table.schema == layout:
+        return table
+    names = set(table.column_names)
+    columns = [table[f.name].cast(f.type) if f.name in names else pa.nulls(table.num_rows, f.type) for f in layout]
+    return pa.table(columns, schema=layout)
+
+
+def join_layouts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of rows one after the other, with all their columns."""
+    plain = [plain_text(table) for table in tables]
+    layout = union_layout([table.schema for table in plain])
+    return pa.concat_tables([fill_layout(table, layout) for table in plain])
