@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from ensue.errors import InputError
+from ensue.errors import InputError, InternalError
 
 FORMATS = ("jsonl", "csv", "parquet")
 
@@ -207,6 +207,9 @@ def align(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns of `schema`, in its order; a column that it lacks is null."""
     if table.schema.equals(schema):
         return table
+    surplus = [name for name in table.column_names if name not in schema.names]
+    if surplus:
+        raise InternalError(f"results came to have other columns: {', '.join(surplus)}")
     columns = [
         table.column(field.name).cast(field.type)
         if field.name in table.column_names
