@@ -7,7 +7,7 @@ from lark import Token, UnexpectedToken
 from ensue.errors import QuerySyntaxError, Span
 from ensue.pattern.expressions import FUNCTIONS, UNIT_SPELLINGS
 from ensue.pattern.nearest import nearest
-from ensue.pattern.words import keyword_of
+from ensue.pattern.words import RESERVED, keyword_of
 
 _CLAUSES = {
     "WHERE": "WHERE",
@@ -184,6 +184,11 @@ def _hint(token: Token, previous: Token | None, accepted: set[str], text: str) -
             return "the `<` that opens the clause's body needs its `>`"
         case "$END" if "RPAR" in accepted:
             return "a `(` is not closed"
+        case "NUMBER" | "DURATION" if "NAME" in accepted and "NUMBER" not in accepted:
+            written = text[_span_of(token).start : _span_of(token).end]
+            return f"a name that is not a word is written in back quotes: `{written}`"
+        case word if word in RESERVED and accepted == {"NAME"}:
+            return f"`{word}` is a keyword; as a name it is written in back quotes"
     return None
 
 
