@@ -112,7 +112,8 @@ class Condition:
     """A condition over the variables of a branch.
 
     `each` are the Kleene variables of which it must hold for each element, `pairs` those for each adjacent pair, `whole` those
-    whose list it speaks of. `comparison` is set where it just compares two columns of two events.
+    whose list it speaks of. `comparison` is set where it just compares two columns of two events; `guarded` are then the
+    variables whose filter lets no null come to it.
     """
 
     text: str
@@ -122,6 +123,7 @@ class Condition:
     pairs: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     comparison: tuple[str, Load, Load] | None = None
+    guarded: frozenset[str] = frozenset()
 
     @property
     def lists(self) -> frozenset[str]:
@@ -182,12 +184,16 @@ def analyze(query: Query, branch: Branch, schema: Schema) -> Conditions:
                 local.append(about_event(conjunct))
             else:
                 against.append(compiler.condition(conjunct))
-        for condition in against:
-            local += _not_null(condition, negation.name, branch)
+        for k, condition in enumerate(against):
+            if _can_guard(condition, negation.name, branch):
+                local += _not_null(condition, negation.name)
+                against[k] = replace(condition, guarded=frozenset((negation.name,)))
         absences.append(Absence(negation, Filter(_distinct(local)), tuple(against)))
-    for condition in conditions:
-        for name in condition.variables:
-            filters[name] += _not_null(condition, name, branch)
+    for k, condition in enumerate(conditions):
+        guarded = frozenset(name for name in condition.variables if _can_guard(condition, name, branch))
+        for name in sorted(guarded):
+            filters[name] += _not_null(condition, name)
+        conditions[k] = replace(condition, guarded=guarded)
     return Conditions({k: Filter(_distinct(v)) for k, v in filters.items()}, tuple(conditions), tuple(absences))
 
 
@@ -195,16 +201,18 @@ def _distinct(expressions: Iterable[Expression]) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(expressions))
 
 
-def _not_null(condition: Condition, name: str, branch: Branch) -> list[Expression]:
-    """That a compared column is not null, as a filter of its variable: kernels compare without looking for nulls.
+def _can_guard(condition: Condition, name: str, branch: Branch) -> bool:
+    """Whether an event with a null in a comparison is no use to a variable, so that its filter can drop it.
 
     Not where another variable of the comparison may be an empty list, which makes it true whatever this one is.
     """
-    if condition.comparison is None:
-        return []
     others = condition.variables - {name}
-    if any(v.name in others and v.minimum == 0 for v in branch.variables):
-        return []
+    return condition.comparison is not None and not any(v.name in others and v.minimum == 0 for v in branch.variables)
+
+
+def _not_null(condition: Condition, name: str) -> list[Expression]:
+    """That the columns of a variable that a comparison takes are not null: kernels compare without looking for nulls."""
+    assert condition.comparison is not None
     return [
         IsNull(load.column.expression, negated=True)
         for load in condition.comparison[1:]
@@ -246,6 +254,7 @@ def _compare(text: str, operator: str, left: Load, right: Load) -> Condition:
         frozenset((left.variable, right.variable)),
         (left, right, Operate("I_COMPARE", _COMPARE[operator])),
         comparison=(operator, left, right),
+        guarded=frozenset((left.variable, right.variable)),
     )
 
 

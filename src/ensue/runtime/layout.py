@@ -129,6 +129,8 @@ G_EMITS = 5
 G_PENDING = 6  # index of the pending record
 G_SLOTS = 7  # Kleene slots to set at the start
 G_SLOT_TABLE = 8  # slot, leaf store, scratch store, tail
+G_COPIES = 9  # of a waiting match: (source, column) pairs for the columns from C_FIRST on
+G_COPY_TABLE = 10
 PROGRAM_RECORD = 12
 COMPLETE_NOTHING, COMPLETE_EMIT, COMPLETE_WAIT, COMPLETE_KILL = range(4)
 EMIT_NULL, EMIT_ROW, EMIT_LIST, EMIT_NULL_LIST = range(4)
@@ -157,8 +159,11 @@ ST_MINIMUM = 19
 ST_MAXIMUM = 20
 ST_ADJACENT = 21
 ST_ADJACENTS = 22
-ST_BEGIN_SOURCE = 23  # 1: the candidate's begin counts for the match's begin
-STEP_RECORD = 24
+ST_LATE = 23  # negations that depend on the window or on empty lists: after storing, which must not depend on them
+ST_LATES = 24
+ST_LATE_AFTER = 25  # likewise conditions
+ST_LATE_AFTERS = 26
+STEP_RECORD = 28
 MODE_SCAN, MODE_CHAIN, MODE_KLEENE, MODE_TRIGGER = range(4)
 
 # A negation check is a step record too (mode scan or chain) whose candidate source is NEGATED_SOURCE.
@@ -169,14 +174,12 @@ REF_SOURCE, REF_FIRST_BEGIN, REF_LAST_END = range(3)
 PREDICATE_RECORD = 4  # operator, candidate column, source, source column
 INSERT_RECORD = 3  # store, number of copies, offset of the copies (source, column pairs)
 CONDITION_RECORD = 4  # code offset, instructions, iterations, offset of iterations (slot, first element)
-PENDING_RECORD = 8
+PENDING_RECORD = 6
 (
     D_STORE,
     D_BRANCH,
     D_EMITS,
     D_EMIT_TABLE,  # per variable of the query: kind, column of the waiting match
-    D_COPIES,
-    D_COPY_TABLE,  # (source, column) pairs for the columns from PENDING_COLUMNS on
     D_LISTS,
     D_LIST_TABLE,  # per list: slot, first of its three columns (first row, length, last end)
 ) = range(PENDING_RECORD)

@@ -12,6 +12,7 @@ from ensue.runtime.kernels.blocks import (
     compare_one,
     first_after,
     first_at_least,
+    float_of,
     link,
     spread,
     trailing_zeros,
@@ -30,8 +31,6 @@ from ensue.runtime.layout import (
     COMPLETE_KILL,
     COMPLETE_WAIT,
     D_BRANCH,
-    D_COPIES,
-    D_COPY_TABLE,
     D_EMIT_TABLE,
     D_EMITS,
     D_LIST_TABLE,
@@ -46,8 +45,11 @@ from ensue.runtime.layout import (
     DONE,
     EMIT_LIST,
     EMIT_ROW,
+    FLOAT,
     G_BRANCH,
     G_COMPLETE,
+    G_COPIES,
+    G_COPY_TABLE,
     G_EMIT_TABLE,
     G_EMITS,
     G_PENDING,
@@ -113,6 +115,10 @@ from ensue.runtime.layout import (
     ST_CODES,
     ST_INSERT,
     ST_INSERTS,
+    ST_LATE,
+    ST_LATE_AFTER,
+    ST_LATE_AFTERS,
+    ST_LATES,
     ST_LOWER,
     ST_LOWERS,
     ST_MAXIMUM,
@@ -177,6 +183,18 @@ def enter(P, S, step, depth):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def is_missing(operator, bits):  # type: ignore[no-untyped-def]
+    """Whether the bound side of a comparison is null; candidates' nulls never get into a store that is compared."""
+    return bits == NULL if operator < FLOAT else np.isnan(float_of(bits))
+
+
+@kernel
+def compare_bound(operator, left, right):  # type: ignore[no-untyped-def]
+    """Whether a candidate's value compares true with a bound one that may be null."""
+    return not is_missing(operator, right) and compare_one(operator, left, right)
+
+
+@kernel
 def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     """The next row of a step that satisfies its conditions, bound to the depth's source; False if there is none."""
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
@@ -203,7 +221,7 @@ def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
             good = True
             for k in range(predicates):
                 p = table + k * PREDICATE_RECORD
-                if not compare_one(P[p], S[offset + P[p + 1] * capacity + row], value(S, P[p + 2], P[p + 3])):
+                if not compare_bound(P[p], S[offset + P[p + 1] * capacity + row], value(S, P[p + 2], P[p + 3])):
                     good = False
                     break
             if good:
@@ -229,7 +247,11 @@ def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
                 mask = (np.uint64(1) << np.uint64(count)) - np.uint64(1)
             for k in range(predicates):
                 p = table + k * PREDICATE_RECORD
-                mask &= compare_block(S, F, offset + P[p + 1] * capacity + block, P[p], value(S, P[p + 2], P[p + 3]))
+                bits = value(S, P[p + 2], P[p + 3])
+                if is_missing(P[p], bits):
+                    mask = np.uint64(0)
+                    break
+                mask &= compare_block(S, F, offset + P[p + 1] * capacity + block, P[p], bits)
                 if mask == np.uint64(0):
                     break
         row = block + np.int64(trailing_zeros(mask))
@@ -332,6 +354,12 @@ def settle(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     for k in range(P[step + ST_INSERTS]):
         record = P[step + ST_INSERT] + k * INSERT_RECORD
         append_match(P, S, P[record], P[record + 1], P[record + 2], depth)
+    lates = P[step + ST_LATE_AFTERS]
+    if lates > 0 and not all_hold(P, S, R, P[step + ST_LATE_AFTER], lates):
+        return False
+    for k in range(P[step + ST_LATES]):
+        if is_violated(P, S, F, R, P[step + ST_LATE] + k * STEP_RECORD):
+            return False
     return True
 
 
@@ -446,7 +474,7 @@ def wait(P, S, program, depth, begin):  # type: ignore[no-untyped-def]
     pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
     store = P[pending + D_STORE]
     header = HEADERS + store * HEADER
-    row = append_match(P, S, store, P[pending + D_COPIES], P[pending + D_COPY_TABLE], depth)
+    row = append_match(P, S, store, P[program + G_COPIES], P[program + G_COPY_TABLE], depth)
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     S[offset + C_BEGIN * capacity + row] = begin

@@ -77,26 +77,30 @@ def reindex(S, header):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_counter(P, S, source_offset, stride):  # type: ignore[no-untyped-def]
-    """The slot of a partition's counter: key values at source_offset + k * stride; the slot may be a free one."""
-    header = HEADERS + P[P_COUNTERS] * HEADER
+def find_slot(S, header, keys, K, first, stride):  # type: ignore[no-untyped-def]
+    """The slot of a partition's counter, or a free one: the key's values lie in K at first + k * stride."""
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
-    keys = P[P_PARTITION_COLUMNS]
     mixed = np.int64(0)
     for k in range(keys):
-        mixed = spread(mixed * 31 + S[source_offset + k * stride])
+        mixed = spread(mixed * 31 + K[first + k * stride])
     slot = mixed & (capacity - 1)
     while S[offset + slot] != 0:
         same = True
         for k in range(keys):
-            if S[offset + (k + 1) * capacity + slot] != S[source_offset + k * stride]:
+            if S[offset + (k + 1) * capacity + slot] != K[first + k * stride]:
                 same = False
                 break
         if same:
             break
         slot = (slot + 1) & (capacity - 1)
     return slot
+
+
+@kernel
+def find_counter(P, S, first, stride):  # type: ignore[no-untyped-def]
+    """The slot of the counter of the partition whose key's values lie in S at first + k * stride."""
+    return find_slot(S, HEADERS + P[P_COUNTERS] * HEADER, P[P_PARTITION_COLUMNS], S, first, stride)
 
 
 @kernel
@@ -235,3 +239,19 @@ def has_room(P, S, store, rows):  # type: ignore[no-untyped-def]
     S[S_FAULT] = store
     S[S_NEED] = live + rows
     return False
+
+
+@kernel
+def recount(P, old, new, header):  # type: ignore[no-untyped-def]
+    """Copy the partitions' counters into a larger table."""
+    keys = P[P_PARTITION_COLUMNS]
+    capacity = old[header + H_CAPACITY]
+    source = old[header + H_OFFSET]
+    target = new[header + H_OFFSET]
+    room = new[header + H_CAPACITY]
+    for row in range(capacity):
+        if old[source + row] != 0:
+            slot = find_slot(new, header, keys, old, source + capacity + row, capacity)
+            new[target + slot] = old[source + row]
+            for k in range(keys):
+                new[target + (k + 1) * room + slot] = old[source + (k + 1) * capacity + row]

@@ -1,0 +1,89 @@
+"""A plan: for each branch of a query a tree of joins over its variables. Plans change the cost, never the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import TypeAlias
+
+from ensue.errors import PlanError
+from ensue.pattern.normalize import Branch
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The events of one variable."""
+
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Both sides joined. `stored`: its partial matches are kept; else they are found again from below when needed."""
+
+    left: Tree
+    right: Tree
+    stored: bool = False
+
+
+Tree: TypeAlias = Leaf | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A tree for each branch, in the order of the normal form. `index`: equality conditions are served by an index."""
+
+    trees: tuple[Tree, ...]
+    index: bool = True
+
+
+def variables_of(tree: Tree) -> tuple[str, ...]:
+    """The variables below a node, left to right."""
+    if isinstance(tree, Leaf):
+        return (tree.variable,)
+    return (*variables_of(tree.left), *variables_of(tree.right))
+
+
+def left_deep(order: Sequence[str], *, stored: bool = False) -> Tree:
+    """The tree of an order: its first two joined, then the third, and so on.
+
+    >>> left_deep(["a", "b"])
+    Join(left=Leaf(variable='a'), right=Leaf(variable='b'), stored=False)
+    """
+    tree: Tree = Leaf(order[0])
+    for name in order[1:]:
+        tree = Join(tree, Leaf(name), stored)
+    return tree
+
+
+def every_order(names: Sequence[str], *, stored: bool = False) -> Iterator[Tree]:
+    """All left-deep trees over the variables."""
+    for order in permutations(names):
+        yield left_deep(order, stored=stored)
+
+
+def every_tree(names: Sequence[str], *, stored: bool = False) -> Iterator[Tree]:
+    """All binary trees over the variables, mirror images left out."""
+    if len(names) == 1:
+        yield Leaf(names[0])
+        return
+    first, rest = names[0], names[1:]
+    for size in range(len(rest)):
+        for others in combinations(rest, size):
+            left = (first, *others)
+            right = tuple(name for name in rest if name not in others)
+            for a in every_tree(left, stored=stored):
+                for b in every_tree(right, stored=stored):
+                    yield Join(a, b, stored)
+
+
+def check_plan(plan: Plan, branches: Sequence[Branch]) -> None:
+    """Refuse a plan that does not fit the branches of a query."""
+    if len(plan.trees) != len(branches):
+        raise PlanError(f"the plan has {len(plan.trees)} trees, but the pattern has {len(branches)} branches")
+    for tree, branch in zip(plan.trees, branches, strict=True):
+        if sorted(variables_of(tree)) != sorted(branch.names):
+            raise PlanError(
+                f"the plan joins {', '.join(variables_of(tree))}, but the branch has {', '.join(branch.names)}"
+            )

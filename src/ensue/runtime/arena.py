@@ -1,0 +1,109 @@
+"""The state of an evaluator: one array with all its stores, how it is laid out, grown, and turned to bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ensue.runtime import layout as at
+from ensue.runtime.assembly import Store
+
+Int64s = npt.NDArray[np.int64]
+
+SMALLEST = 64
+PADDING = 64
+"""Words behind the last column that block comparisons may read."""
+
+
+def new_arena(stores: Sequence[Store]) -> Int64s:
+    """An empty state."""
+    state = _laid_out(stores, [1 if s.kind == at.KIND_TRIGGER else SMALLEST for s in stores])
+    state[at.S_DEPTH] = -1
+    state[at.S_NOW] = at.NULL
+    state[at.S_DEADLINE] = 2**63 - 1
+    return state
+
+
+def header(store: int) -> int:
+    """The offset of a store's header."""
+    return at.HEADERS + store * at.HEADER
+
+
+def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
+    offset = header(len(stores))
+    headers: list[list[int]] = []
+    for store, capacity in zip(stores, capacities, strict=True):
+        words = [0] * at.HEADER
+        if store.kind == at.KIND_TRIGGER:
+            words[at.H_OFFSET], words[at.H_CAPACITY], words[at.H_TAIL] = at.TRIGGER, 1, 1
+            words[at.H_LINK] = -1
+            headers.append(words)
+            continue
+        buckets = 2 * capacity if store.key is not None else 0
+        words[at.H_OFFSET] = offset
+        words[at.H_CAPACITY] = capacity
+        words[at.H_COLUMNS] = store.width
+        words[at.H_PURGE] = 512
+        words[at.H_LINK] = store.columns if store.key is not None else -1
+        words[at.H_KEY] = -1 if store.key is None else store.key
+        words[at.H_BUCKETS] = offset + store.width * capacity
+        words[at.H_BUCKET_MASK] = buckets - 1
+        words[at.H_KIND] = store.kind
+        offset += store.width * capacity + buckets
+        headers.append(words)
+    state = np.zeros(offset + PADDING, dtype=np.int64)
+    state[at.HEADERS : header(len(stores))] = [word for words in headers for word in words]
+    return state
+
+
+def grown(
+    state: Int64s,
+    stores: Sequence[Store],
+    number: int,
+    need: int,
+    reindex: Callable[..., Any],
+    recount: Callable[..., Any],
+) -> Int64s:
+    """The state with room for `need` rows in a store; rows keep their places, so that a search can go on."""
+    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    while capacities[number] < need or capacities[number] <= state[header(number) + at.H_CAPACITY]:
+        capacities[number] *= 2
+    for s in stores:
+        if s.follows is not None:
+            capacities[s.number] = capacities[s.follows]
+    fresh = _laid_out(stores, capacities)
+    fresh[: at.HEADERS] = state[: at.HEADERS]
+    for s in stores:
+        if s.kind == at.KIND_TRIGGER:
+            continue
+        h = header(s.number)
+        old, new = int(state[h + at.H_CAPACITY]), capacities[s.number]
+        for field in (at.H_HEAD, at.H_TAIL, at.H_BASE, at.H_PURGE, at.H_LIVE_FROM):
+            fresh[h + field] = state[h + field]
+        if s.kind == at.KIND_COUNTERS and old != new:
+            recount(state, fresh, h)
+            continue
+        rows = old if s.kind in (at.KIND_SCRATCH, at.KIND_COUNTERS) else int(state[h + at.H_TAIL])
+        before = state[int(state[h + at.H_OFFSET]) :][: s.width * old].reshape(s.width, old)
+        after = fresh[int(fresh[h + at.H_OFFSET]) :][: s.width * new].reshape(s.width, new)
+        after[:, :rows] = before[:, :rows]
+        if s.key is not None:
+            if old == new:
+                first, mask = int(state[h + at.H_BUCKETS]), int(state[h + at.H_BUCKET_MASK])
+                target = int(fresh[h + at.H_BUCKETS])
+                fresh[target : target + mask + 1] = state[first : first + mask + 1]
+            else:
+                reindex(fresh, h)
+    return fresh
+
+
+def rows_of(state: Int64s, store: Store) -> npt.NDArray[np.int64]:
+    """The live rows of a store, columns by rows."""
+    h = header(store.number)
+    capacity = int(state[h + at.H_CAPACITY])
+    offset = int(state[h + at.H_OFFSET])
+    table = state[offset : offset + store.columns * capacity].reshape(store.columns, capacity)
+    return table[:, int(state[h + at.H_HEAD]) : int(state[h + at.H_TAIL])]
