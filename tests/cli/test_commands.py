@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -14,32 +13,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from ensue.cli.app import COMMANDS, run_command
+from ensue.cli.app import COMMANDS
 from ensue.cli.numbers import numeric_columns
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.language import parse
 
+from .conftest import Shell
+
 GOOD = "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s"
-
-
-class Shell:
-    """Runs commands in this process and keeps what they print."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *arguments: object, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-        if stdin is not None:
-            data = stdin.encode() if isinstance(stdin, str) else stdin
-            self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = run_command([str(a) for a in arguments])
-        out, err = self.capsys.readouterr()
-        return code, out, err
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capsys, monkeypatch)
 
 
 # -- the group -------------------------------------------------------------------------------------------------------
