@@ -179,7 +179,7 @@ class Search:
             case Item(negated=True):
                 return [Filling({}, (), (Place(pattern),))]
             case Item(variable=variable, quantifier=quantifier):
-                events = [event for event in self.partition if event.type == pattern.type]
+                events = [event for event in self.partition if event.type == pattern.type and self.fits((event,))]
                 if quantifier is None:
                     found = [Filling({variable: event}, (event,)) for event in events]
                 else:
@@ -318,7 +318,7 @@ class Search:
         conjuncts = tuple(c for c, names in self.names.items() if names and names <= local)
         for start, first in enumerate(self.partition):
             run = Run(positive, conjuncts, self.schema).take_first(first)
-            if run is None:
+            if run is None or not self.fits((first,)):  # an event may be longer than the window
                 continue
             finished = self.advance(run, start)
             if finished is None:
