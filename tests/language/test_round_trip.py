@@ -46,10 +46,49 @@ from ensue.pattern.query import (
     Unbounded,
 )
 
-WORDS = (
-    "PATTERN WHERE WITHIN USING RETURN AND OR NOT IN BETWEEN LIKE IS NULL TRUE FALSE AS QUERY PARTITION GROUP BY EMIT ON "
-    "CHANGE AGG SEQ COUNT SUM FIRST LAST ABS EVENTS UNBOUNDED ANY NEXT STRICT i s min hour ts end"
-).split()
+WORDS = [
+    "PATTERN",
+    "WHERE",
+    "WITHIN",
+    "USING",
+    "RETURN",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "IS",
+    "NULL",
+    "TRUE",
+    "FALSE",
+    "AS",
+    "QUERY",
+    "PARTITION",
+    "GROUP",
+    "BY",
+    "EMIT",
+    "ON",
+    "CHANGE",
+    "AGG",
+    "SEQ",
+    "COUNT",
+    "SUM",
+    "FIRST",
+    "LAST",
+    "ABS",
+    "EVENTS",
+    "UNBOUNDED",
+    "ANY",
+    "NEXT",
+    "STRICT",
+    "i",
+    "s",
+    "min",
+    "hour",
+    "ts",
+    "end",
+]
 names = st.one_of(
     st.sampled_from(["a", "b", "c", "x", "price"]),
     st.sampled_from(WORDS),
@@ -59,9 +98,7 @@ names = st.one_of(
 )
 numbers = st.one_of(st.integers(), st.floats(allow_nan=False))
 units = st.sampled_from(sorted(UNITS))
-values = st.one_of(
-    st.none(), st.booleans(), numbers, st.text(max_size=8), st.builds(Duration, numbers, units)
-)
+values = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=8), st.builds(Duration, numbers, units))
 leaves = st.one_of(
     st.builds(Literal, values),
     st.builds(Attribute, names, names, st.sampled_from(At)),
@@ -151,13 +188,63 @@ def test_written_queries_read_back_together(several: list[Query]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_layout_keeps_comments_and_is_stable(data: st.DataObject) -> None:
-    pieces = (
-        "QUERY one PATTERN SEQ( A a , B b ) [ WHERE a . x < b . x ] USING ANY PARTITION BY k WITHIN 10s ; "
-        "PATTERN < A a ; B b > WITHIN 5 EVENTS RETURN a . x AS y , b . x ;"
-    ).split(" ")
+    pieces = [
+        "QUERY",
+        "one",
+        "PATTERN",
+        "SEQ(",
+        "A",
+        "a",
+        ",",
+        "B",
+        "b",
+        ")",
+        "[",
+        "WHERE",
+        "a",
+        ".",
+        "x",
+        "<",
+        "b",
+        ".",
+        "x",
+        "]",
+        "USING",
+        "ANY",
+        "PARTITION",
+        "BY",
+        "k",
+        "WITHIN",
+        "10s",
+        ";",
+        "PATTERN",
+        "<",
+        "A",
+        "a",
+        ";",
+        "B",
+        "b",
+        ">",
+        "WITHIN",
+        "5",
+        "EVENTS",
+        "RETURN",
+        "a",
+        ".",
+        "x",
+        "AS",
+        "y",
+        ",",
+        "b",
+        ".",
+        "x",
+        ";",
+    ]
     text, count = "", 0
     for piece in pieces:
-        gap = data.draw(st.sampled_from([" ", " ", " ", "\n", " -- c{}\n", "\n-- c{}\n", " /* c{} */ ", "/* c{}\n  x */"]))
+        gap = data.draw(
+            st.sampled_from([" ", " ", " ", "\n", " -- c{}\n", "\n-- c{}\n", " /* c{} */ ", "/* c{}\n  x */"])
+        )
         if "{}" in gap:
             gap = gap.format(count)
             count += 1

@@ -111,9 +111,7 @@ def test_patterns(text: str, pattern: Pattern) -> None:
 
 
 def compare(*parts: Expression | str) -> Comparison:
-    return Comparison(
-        tuple(p for p in parts if not isinstance(p, str)), tuple(p for p in parts if isinstance(p, str))
-    )
+    return Comparison(tuple(p for p in parts if not isinstance(p, str)), tuple(p for p in parts if isinstance(p, str)))
 
 
 ONE, TWO = Literal(1), Literal(2)
@@ -164,7 +162,7 @@ IS_ONE, IS_TWO = compare(AX, "=", ONE), compare(BX, "=", TWO)
         ("a.name = a.query", compare(Attribute("a", "name"), "=", Attribute("a", "query"))),
         ("a.first = a.events", compare(Attribute("a", "first"), "=", Attribute("a", "events"))),
         ("a.where = a.within", compare(Attribute("a", "where"), "=", Attribute("a", "within"))),
-        ("a.`unit price` = b.\"x\"", compare(Attribute("a", "unit price"), "=", BX)),
+        ('a.`unit price` = b."x"', compare(Attribute("a", "unit price"), "=", BX)),
         ("count.x = in.x", compare(Attribute("count", "x"), "=", Attribute("in", "x"))),
         ("b[i].x > b[i-1].x", compare(Attribute("b", "x", At.CURRENT), ">", Attribute("b", "x", At.PREVIOUS))),
         ("b[i].x > b[ i - 1 ].x", compare(Attribute("b", "x", At.CURRENT), ">", Attribute("b", "x", At.PREVIOUS))),
@@ -197,9 +195,7 @@ IS_ONE, IS_TWO = compare(AX, "=", ONE), compare(BX, "=", TWO)
 )
 def test_conditions(text: str, condition: Expression | None) -> None:
     if condition is None:
-        condition = compare(
-            Arithmetic("-", Attribute("b", "ts"), Attribute("a", "ts")), "<", Literal(Duration(5, "s"))
-        )
+        condition = compare(Arithmetic("-", Attribute("b", "ts"), Attribute("a", "ts")), "<", Literal(Duration(5, "s")))
     for form in (f"PATTERN A a WHERE {text}", f"PATTERN A a [WHERE {text}] [WITHIN 10s]"):
         assert parse_query(form).where == condition
     assert parse_query(f"PATTERN A a WHERE {text} WITHIN <10s>;").where == condition

@@ -290,7 +290,13 @@ WRONG_BY_SCHEMA: list[tuple[str, Schema, str, str, str | None]] = [
     ),
     ("PATTERN A a WHERE a.name = 5", SCHEMA, "a.name = 5", "a text cannot be compared with an integer", None),
     ("PATTERN A a WHERE a.ok = 1", SCHEMA, "a.ok = 1", "a truth value cannot be compared with an integer", None),
-    ("PATTERN A a WHERE a.x", SCHEMA, "a.x", "WHERE needs a condition, but this is an integer", "compare it with something"),
+    (
+        "PATTERN A a WHERE a.x",
+        SCHEMA,
+        "a.x",
+        "WHERE needs a condition, but this is an integer",
+        "compare it with something",
+    ),
     ("PATTERN A a WHERE a.seen = 5", SCHEMA, "a.seen = 5", "a timestamp cannot be compared with an integer", None),
     (
         "PATTERN A a WHERE a.seen > 'yesterday'",
@@ -388,7 +394,7 @@ RIGHT = [
     "PATTERN A a WHERE length(a.name) > 2 AND upper(a.name) LIKE 'X%' AND coalesce(a.x, a.price, 0) > 1",
     "PATTERN SEQ(A a, OR(B b, C+ c[])) WHERE a.x < b.x USING NEXT RETURN a.x, b.price AS p, c.x, a.x + 1, COUNT(c)",
     "PATTERN SEQ(A a, SEQ(B b, C c)) WITHIN 5 USING STRICT",
-    "PATTERN SEQ(A a, NOT N n, B b) AGG COUNT(*), SUM(b.x), MAX(b.seen) AS m GROUP BY name, a.x WITHIN 5s EMIT ON CHANGE",
+    "PATTERN SEQ(A a, NOT N n, B b) AGG COUNT(*), SUM(b.x), MAX(b.seen) AS m GROUP BY name, a.x EMIT ON CHANGE",
     "PATTERN SEQ(NOT N n, A a, B b) AGG COUNT(*) WITHIN 5s",
     "PATTERN A a WHERE a.begin <= a.end PARTITION BY name, x WITHIN UNBOUNDED",
 ]
