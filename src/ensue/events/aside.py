@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -73,8 +74,15 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
             if field.name not in table.column_names:
                 columns.append(pa.nulls(table.num_rows, field.type))
             elif field.name in mixed and table.schema.field(field.name).type != pa.string():
-                columns.append(pa.array([to_json(v) for v in table[field.name].to_pylist()], pa.string()))
+                columns.append(pa.array([to_json(v) for v in _values(table[field.name])], pa.string()))
             else:
                 columns.append(table[field.name].cast(field.type))
         rows.append(pa.table(columns, schema=pa.schema(fields)))
     return pa.concat_tables(rows)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):  # a timestamp beyond what Python's datetime holds
+        return list(column.cast(pa.int64()).to_pylist())

@@ -51,10 +51,13 @@ def is_text(kind: pa.DataType) -> bool:
 def infer_dtype(column: RawColumn) -> DType | None:
     """The type of a column that no schema names, None if no query can speak of it (lists, structs, binary, …).
 
-    Where a list mixes types, the first value decides. A column of nothing but nulls is taken for a float64.
+    Where a list mixes types, the first value decides; ints among floats are floats. A column of nothing but nulls is
+    taken for a float64.
     """
     if isinstance(column, list):
         first = next((v for v in column if v is not None), None)
+        if set(map(type, column)) <= {int, float, type(None)}:
+            return DType.FLOAT if any(isinstance(v, float) for v in column) else DType.INT
         array = to_arrow([first])
         if array is None:
             return DType.INT if isinstance(first, int) else None
@@ -256,6 +259,16 @@ def _plain_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, target)
 
 
+def _narrow(value: Any, dtype: DType) -> Any:
+    """A Python int beyond int64 as a float, where a float is wanted."""
+    if dtype is DType.FLOAT and isinstance(value, int):
+        try:
+            return float(value)
+        except OverflowError:
+            return value
+    return value
+
+
 def _cast_list(values: list[Any], dtype: DType, target: pa.DataType) -> tuple[pa.ChunkedArray, Mask | None]:
     """A list of mixed types: each Python type is cast as a column of its own, so that neighbours do not matter."""
     groups: dict[type, list[int]] = {}
@@ -266,7 +279,9 @@ def _cast_list(values: list[Any], dtype: DType, target: pa.DataType) -> tuple[pa
     order: list[int] = []
     for positions in groups.values():
         array = to_arrow([values[i] for i in positions])
-        runs = [(positions, array)] if array is not None else [([i], to_arrow([values[i]])) for i in positions]
+        runs = [(positions, array)]
+        if array is None:
+            runs = [([i], to_arrow([_narrow(values[i], dtype)])) for i in positions]
         for places, run in runs:
             order.extend(places)
             if run is None:

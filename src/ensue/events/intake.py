@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -275,7 +276,7 @@ class Intake:
                 fields[name] = pa.string()
             else:
                 fields[name] = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if self.layout is None:  # in the order of the input, as far as it names the columns
+        if self.schema is None:  # columns that queries cannot name stand where the input has them
             ordered = [n for n in raw.columns if n in fields] + [n for n in fields if n not in raw.columns]
             fields = {name: fields[name] for name in ordered}
         if self.layout is not None and not new:
@@ -412,7 +413,11 @@ def _carry(column: RawColumn, kind: pa.DataType) -> tuple[pa.ChunkedArray, npt.N
 
 def _show(column: RawColumn, position: int) -> str:
     value = column[position]
-    return repr(value.as_py() if isinstance(value, pa.Scalar) else value)[:80]
+    try:
+        value = value.as_py() if isinstance(value, pa.Scalar) else value
+    except (OverflowError, ValueError):  # a timestamp beyond what Python's datetime holds
+        value = value.value
+    return (str(value) if isinstance(value, date) else repr(value))[:80]
 
 
 def _not_a_time(raw: RawTable, name: str, position: int) -> str:

@@ -30,7 +30,7 @@ class RawTable:
         for name, column in self.columns.items():
             if isinstance(column, list):
                 values = [column[i] for i in positions]
-                array = to_arrow(values)
+                array = to_arrow(values, blend=True)
                 picked[name] = pa.array([to_json(v) for v in values], pa.string()) if array is None else array
             else:
                 picked[name] = column.take(pa.array(positions, pa.int64()))
@@ -75,12 +75,12 @@ def read_table(data: object) -> RawTable:
     )
 
 
-def to_arrow(values: list[Any]) -> pa.Array | None:
-    """A list as an Arrow array if it holds values of one type (ints among floats count as one), else None."""
+def to_arrow(values: list[Any], *, blend: bool = False) -> pa.Array | None:
+    """A list as an Arrow array if it holds values of one type, else None; `blend` makes ints among floats floats."""
     kinds = set(map(type, values))
     kinds.discard(type(None))
-    # Arrow itself mixes dates with datetimes, and datetimes with ints, and loses a part of the value in doing so.
-    if len(kinds) > 1 and kinds != {int, float}:
+    # Arrow mixes ints with floats and datetimes, and dates with datetimes: a value would depend on its neighbours
+    if len(kinds) > 1 and not (blend and kinds == {int, float}):
         return None
     try:
         return pa.array(values)
