@@ -262,7 +262,9 @@ class Intake:
             fields = {f.name: f.type for f in self.layout}
         else:
             for name, dtype in schema.columns.items():
-                fields[name] = arrow_type(dtype, aware=name not in raw.columns or infer_aware(raw.columns[name]))
+                # what a given schema leaves open must not depend on which input happens to come first
+                aware = self.schema is not None or infer_aware(raw.columns[name])
+                fields[name] = arrow_type(dtype, aware=aware)
         new = [name for name in raw.columns if name not in fields]
         if new and self.schema is not None and not raw.by_row:
             shown = ", ".join(f"`{name}`" for name in new)
