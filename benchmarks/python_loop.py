@@ -1,7 +1,7 @@
-"""The queries as pure Python: a buffer per type, a search when the last type arrives, nested loops, conditions as closures.
+"""The queries as pure Python: a buffer per type, a search when the last type arrives, nested loops and closures.
 
-This is what one writes without an engine, with care: each search starts from the event that completes the match, binds the
-most selective variable first, and leaves a loop at the first event that is out of order. An event is the tuple
+This is what one writes without an engine, with care: each search starts from the event that completes the match, binds
+the most selective variable first, and leaves a loop at the first event that is out of order. An event is the tuple
 `(ts, sequence number, diff, key)`. Times are taken to differ, as they do in the streams of this benchmark.
 """
 
@@ -21,7 +21,7 @@ Emit = Callable[[tuple[Any, ...]], object]
 
 
 def count_matches(workload: Workload, columns: Columns) -> int:
-    """Run the workload's loop over a stretch of its stream; the number of matches, each of which is built as a tuple."""
+    """Run the workload's loop over a stretch of its stream; the number of matches, each built as a tuple."""
     found: list[tuple[Any, ...]] = []
     by_name = LOOPS[workload.kind](workload.window, found.append)
     steps = [by_name.get(name) for name in workload.names]
@@ -29,7 +29,9 @@ def count_matches(workload: Workload, columns: Columns) -> int:
     number = count()
     for start in range(0, len(columns), BLOCK):
         part = slice(start, start + BLOCK)
-        rows = zip(columns.ts[part].tolist(), number, columns.diff[part].tolist(), columns.key[part].tolist(), strict=False)
+        rows = zip(
+            columns.ts[part].tolist(), number, columns.diff[part].tolist(), columns.key[part].tolist(), strict=False
+        )
         for kind, event in zip(columns.type[part].tolist(), rows, strict=False):
             step = steps[kind]
             if step is not None:

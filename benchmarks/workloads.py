@@ -48,7 +48,12 @@ class Columns:
 
     def head(self, events: int) -> Columns:
         """The first `events` events."""
-        return Columns(self.type[:events], self.ts[:events], self.diff[:events], self.key[:events])
+        return self.part(0, events)
+
+    def part(self, start: int, stop: int) -> Columns:
+        """The events from number `start` up to, not including, `stop`."""
+        here = slice(start, stop)
+        return Columns(self.type[here], self.ts[here], self.diff[here], self.key[here])
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,9 @@ KERNEL = "SEQ(A a, B b, C c, D d)"
 KERNEL_WHERE = f"{RISING3} AND a.key = d.key"
 
 WORKLOADS: tuple[Workload, ...] = (
-    Workload("kernel-0.05", KERNEL, KERNEL_WHERE, live=100, selectivity=0.05, shape="kernel"),
-    Workload("kernel-0.2", KERNEL, KERNEL_WHERE, live=100, selectivity=0.2, shape="kernel"),
-    Workload("kernel-0.5", KERNEL, KERNEL_WHERE, live=100, selectivity=0.5, shape="kernel"),
+    Workload("kernel-0.05", KERNEL, KERNEL_WHERE, live=100, selectivity=0.05, keys=20, shape="kernel"),
+    Workload("kernel-0.2", KERNEL, KERNEL_WHERE, live=100, selectivity=0.2, keys=20, shape="kernel"),
+    Workload("kernel-0.5", KERNEL, KERNEL_WHERE, live=100, selectivity=0.5, keys=20, shape="kernel"),
     Workload("kernel-wide", KERNEL, KERNEL_WHERE, live=500, selectivity=0.05, shape="kernel"),
     Workload("seq3", "SEQ(A a, B b, C c)", RISING3, live=100, selectivity=0.2),
     Workload("and3", "AND(A a, B b, C c)", RISING3, live=50, selectivity=0.2),
