@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ensue.errors import InternalError
 from ensue.events.batch import Int64s
 from ensue.events.casting import is_text
-from ensue.runtime.rows import RowView, group_places
+from ensue.runtime.rows import RowView, find_places, group_places
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -55,13 +56,19 @@ class EventHashes:
     def __init__(self, rows: RowView, seqs: Int64s) -> None:
         """Work out the hashes of these events (ascending sequence numbers, each once)."""
         self._seqs = seqs
+        self._index: Int64s | None = None
+        if len(seqs) and int(seqs[-1]) - int(seqs[0]) < 8 * len(seqs):  # a table to look in beats a search
+            self._index = np.zeros(int(seqs[-1]) - int(seqs[0]) + 1, dtype=np.int64)
+            self._index[seqs - seqs[0]] = np.arange(len(seqs))
         lanes = hash_rows(rows, seqs)
         number = number_among_equals(rows, seqs).astype(np.uint64)
         self._lanes = tuple(mix(lane + number * np.uint64(_SEEDS[0])) for lane in lanes)
 
     def lane(self, lane: int, seqs: Int64s) -> Hashes:
         """One lane of the hashes of these events."""
-        return self._lanes[lane][np.searchsorted(self._seqs, seqs)]
+        places = np.searchsorted(self._seqs, seqs) if self._index is None else self._index[seqs - self._seqs[0]]
+        hashes: Hashes = self._lanes[lane][places]
+        return hashes
 
 
 def hash_rows(rows: RowView, seqs: Int64s) -> tuple[Hashes, Hashes]:
@@ -114,11 +121,11 @@ def number_among_equals(rows: RowView, seqs: Int64s) -> Int64s:
     span = rows.chunks[low : high + 1]
     end = np.concatenate([chunk.times()[1] for chunk in span])
     numbered = np.concatenate([chunk.seqs for chunk in span])
-    at = np.searchsorted(numbered, seqs[wanted])
+    at = find_places(numbered, seqs[wanted])
+    if at is None:
+        raise InternalError("a row has no place among the stored rows")
     starts = np.searchsorted(end, end[at], side="left")
-    marks = np.zeros(len(end) + 1, dtype=np.int64)
-    np.add.at(marks, starts, 1)
-    np.add.at(marks, at + 1, -1)
+    marks = np.bincount(starts, minlength=len(end) + 1) - np.bincount(at + 1, minlength=len(end) + 1)
     group = np.flatnonzero(np.cumsum(marks)[:-1] > 0)
     left, right = hash_rows(rows, numbered[group])
     order = np.lexsort((group, right, left))

@@ -127,9 +127,8 @@ class RowView:
         places = np.empty(len(seqs), dtype=np.int64)
         for number, here in group_places(which):
             wanted = seqs[here]
-            held = self.chunks[number].seqs if number >= 0 else wanted[:0]
-            found = np.searchsorted(held, wanted)
-            if not len(held) or (held[np.minimum(found, len(held) - 1)] != wanted).any():
+            found = None if number < 0 else find_places(self.chunks[number].seqs, wanted)
+            if found is None:
                 raise InternalError("a row that was released, or never stored, is asked for")
             places[here] = found
         return which.astype(np.int64), places
@@ -175,7 +174,9 @@ class RowStore:
         self.schema = schema
         self._base = plain_layout(layout) if layout is not None else None
         self._chunks: list[Chunk] = []
-        self._new_seqs: list[int] = []
+        self._new_seqs: list[
+            int
+        ] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
         self._new_rows: list[Mapping[str, Any]] = []
 
     def __len__(self) -> int:
@@ -306,6 +307,15 @@ def _tabulate(rows: list[Mapping[str, Any]], schema: Schema) -> tuple[pa.Table, 
     if reasons:
         raise InternalError(f"a row that was accepted cannot be stored: {next(iter(reasons.values()))}")
     return (table, *event_times(table, schema))
+
+
+def find_places(held: Int64s, wanted: Int64s) -> Int64s | None:
+    """Where numbers stand in an ascending array of numbers, each once; None if one is not there."""
+    if int(held[-1]) - int(held[0]) == len(held) - 1:  # no gaps, as most chunks
+        found = wanted - held[0]
+        return None if ((found < 0) | (found >= len(held))).any() else found
+    found = np.searchsorted(held, wanted)
+    return None if (held[np.minimum(found, len(held) - 1)] != wanted).any() else found
 
 
 def group_places(keys: Int64s) -> list[tuple[int, Int64s]]:
