@@ -63,11 +63,13 @@ class CsvSink:
 
     def write_table(self, table: pa.Table) -> None:
         """Write the rows of a table; the header comes with the first."""
-        flat = flatten(table)
         first = self.schema is None
+        flat = flatten(table)
         self.schema = flat.schema if self.schema is None else self.schema
-        options = pacsv.WriteOptions(include_header=first, quoting_style="needed")
-        pacsv.write_csv(align(flat, self.schema), self.stream, options)
+        if first or table.num_rows:
+            # One chunk, or none: for a chunk without rows Arrow writes what it wrote before once more.
+            whole = align(flat, self.schema).combine_chunks() if table.num_rows else self.schema.empty_table()
+            pacsv.write_csv(whole, self.stream, pacsv.WriteOptions(include_header=first, quoting_style="needed"))
         self.stream.flush()
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -109,12 +110,16 @@ class TextSource:
     size: int | None = None
     found: dict[str, pa.DataType] = field(default_factory=dict)
     kept: list[Parsed] | None = None
+    ahead: Iterator[bytes] | None = None
     read: int = 0
 
     def types(self) -> dict[str, pa.DataType]:
         """The columns and their types, judged by the first rows if there was no survey."""
         if not self.found:
-            next(self._blocks(), None)
+            blocks = self._blocks()
+            first = next(blocks, None)
+            if first is not None:
+                self.ahead = chain([first], blocks)  # a pipe cannot be read again
         return self.found
 
     def survey(self) -> int:
@@ -141,7 +146,8 @@ class TextSource:
         if self.kept is not None:
             yield from self.kept
             return
-        for block in self._blocks():
+        ahead, self.ahead = self.ahead, None
+        for block in ahead or self._blocks():
             yield self.format.parse(block, self.found)
 
     def _blocks(self) -> Iterator[bytes]:

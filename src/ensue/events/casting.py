@@ -234,7 +234,7 @@ def _text_to_timestamp(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Mask |
 def _read_text(text: str) -> int | None:
     try:
         return parse_time(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     for kind in (_NAIVE, _UTC):  # what Arrow reads in a whole column must be read beside a bad value too
         try:

@@ -64,13 +64,13 @@ class Intake:
         ts: str = "ts",
         begin: str | None = None,
         unit: TimeUnit = TimeUnit.MS,
-        lateness: int = 0,
+        lateness: int | Callable[[Schema], int] = 0,
         strict: bool = False,
     ) -> None:
-        if lateness < 0:
+        if not callable(lateness) and lateness < 0:
             raise InputError(f"the allowed lateness is {lateness}; it must not be negative")
         self.schema = schema
-        self.lateness = lateness
+        self._lateness = lateness
         self.strict = strict
         self.layout: pa.Schema | None = None
         self._roles = (type, ts, begin, unit)
@@ -86,6 +86,15 @@ class Intake:
     def counts(self) -> Counts:
         """What became of the events so far."""
         return self._counts
+
+    @property
+    def lateness(self) -> int:
+        """The allowed lateness in the time column's units; one that depends on the schema needs to know it."""
+        if callable(self._lateness):
+            if self.schema is None:
+                return 0
+            self._lateness = self._lateness(self.schema)
+        return self._lateness
 
     @property
     def watermark(self) -> int | None:

@@ -32,8 +32,7 @@ class Variable:
 class Negation:
     """A negated item: no event of its type may lie after all of `after`, before all of `before` and within the window.
 
-    `conjuncts` are those that name it and apply in the branch. Nothing in `before`: such an event may still come after the
-    match, which is then known only when its window has passed.
+    `conjuncts` are those that name it and apply in the branch.
     """
 
     name: str
@@ -41,11 +40,6 @@ class Negation:
     after: frozenset[str]
     before: frozenset[str]
     conjuncts: tuple[Expression, ...] = ()
-
-    @property
-    def pending(self) -> bool:
-        """Whether a match must wait for its window to pass before the absence is known."""
-        return not self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +67,10 @@ class Branch:
     def successors(self, name: str) -> frozenset[str]:
         """The variables whose events all begin after those of `name` end."""
         return frozenset(y for x, y in self.before if x == name)
+
+    def may_wait(self, negation: Negation) -> bool:
+        """Whether a match may have nothing after the absence's place: it is then known only when its window has passed."""
+        return all(self.variable(name).minimum == 0 for name in negation.before)
 
     @property
     def is_chain(self) -> bool:

@@ -248,6 +248,12 @@ def different(left: str, right: str, lists: frozenset[str]) -> Condition:
     return replace(condition, each=frozenset((left, right)) & lists)
 
 
+def is_empty(name: str) -> Condition:
+    """That a Kleene variable's list is empty."""
+    code = (Fold("COUNT", name, None), Constant(0), Operate("I_COMPARE", "EQ"))
+    return Condition(f"COUNT({name}) = 0", frozenset((name,)), code, whole=frozenset((name,)))
+
+
 def _compare(text: str, operator: str, left: Load, right: Load) -> Condition:
     return Condition(
         text,
@@ -278,11 +284,11 @@ class _Compiler:
         whole = frozenset(i.variable for i in loads if i.at in (At.FIRST, At.LAST))
         whole |= frozenset(i.variable for i in code if isinstance(i, Fold))
         comparison = None
-        if len(code) == 3 and len(loads) == 2 and not pairs | whole and loads[0].variable != loads[1].variable:
-            operation = code[2]
-            assert isinstance(operation, Operate) and operation.operator is not None
-            symbol = next(s for s, name in _COMPARE.items() if name == operation.operator)
-            comparison = (symbol, loads[0], loads[1])
+        last = code[-1]
+        if len(code) == 3 and len(loads) == 2 and isinstance(last, Operate) and last.operator is not None:
+            if not pairs | whole and loads[0].variable != loads[1].variable:
+                symbol = next(s for s, name in _COMPARE.items() if name == last.operator)
+                comparison = (symbol, loads[0], loads[1])
         return Condition(
             format_expression(conjunct),
             variables_of(conjunct),

@@ -65,7 +65,7 @@ def derive_storage(branch: Branch, tree: Tree) -> Storage:
             break
         nodes = read
     leaves = {v for p in programs for s in p.steps if not s.is_node for v in s.variables}
-    if any(n.pending for n in branch.negations):  # lists of waiting matches point into the leaf
+    if any(branch.may_wait(n) for n in branch.negations):  # lists of waiting matches point into the leaf
         leaves |= {v.name for v in branch.variables if v.kleene}
     needs = {v.name: _needs(branch, branch.predecessors(v.name), leaves, nodes) for v in branch.variables}
     needs |= {n.name: _needs(branch, n.after, leaves, nodes) for n in branch.negations}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ensue.runtime import layout as at
-from ensue.runtime.assembly import Store
+from ensue.runtime.assembly import Assembly, Store
 
 Int64s = npt.NDArray[np.int64]
 
@@ -59,21 +58,12 @@ def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
     return state
 
 
-def grown(
-    state: Int64s,
-    stores: Sequence[Store],
-    number: int,
-    need: int,
-    reindex: Callable[..., Any],
-    recount: Callable[..., Any],
-) -> Int64s:
-    """The state with room for `need` rows in a store; rows keep their places, so that a search can go on."""
-    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
-    while capacities[number] < need or capacities[number] <= state[header(number) + at.H_CAPACITY]:
-        capacities[number] *= 2
-    for s in stores:
-        if s.follows is not None:
-            capacities[s.number] = capacities[s.follows]
+def resized(assembly: Assembly, state: Int64s, capacities: Sequence[int]) -> Int64s:
+    """The state with other capacities; rows keep their places, so that a search can go on."""
+    from ensue.runtime.kernels.stores import recount, reindex
+
+    stores = assembly.stores
+    capacities = [capacities[s.number if s.follows is None else s.follows] for s in stores]
     fresh = _laid_out(stores, capacities)
     fresh[: at.HEADERS] = state[: at.HEADERS]
     for s in stores:
@@ -81,12 +71,12 @@ def grown(
             continue
         h = header(s.number)
         old, new = int(state[h + at.H_CAPACITY]), capacities[s.number]
-        for field in (at.H_HEAD, at.H_TAIL, at.H_BASE, at.H_PURGE, at.H_LIVE_FROM):
+        for field in (at.H_HEAD, at.H_TAIL, at.H_BASE, at.H_PURGE):
             fresh[h + field] = state[h + field]
         if s.kind == at.KIND_COUNTERS and old != new:
-            recount(state, fresh, h)
+            recount(assembly.program, state, fresh, h)
             continue
-        rows = old if s.kind in (at.KIND_SCRATCH, at.KIND_COUNTERS) else int(state[h + at.H_TAIL])
+        rows = min(old, new) if s.kind in (at.KIND_SCRATCH, at.KIND_COUNTERS) else int(state[h + at.H_TAIL])
         before = state[int(state[h + at.H_OFFSET]) :][: s.width * old].reshape(s.width, old)
         after = fresh[int(fresh[h + at.H_OFFSET]) :][: s.width * new].reshape(s.width, new)
         after[:, :rows] = before[:, :rows]

@@ -129,6 +129,7 @@ class Assembler:
         self.leaves: list[LeafSource] = []
         self.index = True
         self.string_columns: list[tuple[int, int]] = []
+        self.seq_columns: list[tuple[int, int]] = []
         trigger = self.add_store(at.KIND_TRIGGER, 0, "the event in hand")
         assert trigger.number == 0
         self.partition = tuple(self._plain_column(name) for name in query.partition_by)
@@ -433,6 +434,7 @@ class Assembler:
         header[at.P_PARTITION_COLUMNS] = len(self.partition)
         for leaf in self.leaves:
             if leaf.store is not None:
+                self.seq_columns.append((leaf.store.number, at.LEAF_SEQ))
                 self.string_columns += [
                     (leaf.store.number, at.C_FIRST + k)
                     for k, column in enumerate([*self.partition, *leaf.columns])
@@ -452,6 +454,7 @@ class Assembler:
             strings=frozenset(self.pinned),
             uses_ranks=self.uses_ranks,
             string_columns=tuple(self.string_columns),
+            seq_columns=tuple(self.seq_columns),
             policy=self.query.policy.value,
             types=self.query.types,
         )

@@ -66,5 +66,6 @@ class Assembly:
     strings: frozenset[int]
     uses_ranks: bool
     string_columns: tuple[tuple[int, int], ...]  # (store, column) pairs that hold string codes
+    seq_columns: tuple[tuple[int, int], ...]  # and those that hold sequence numbers
     policy: str = "ANY"
     types: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ensue.errors import QueryTypeError
 from ensue.events.times import LARGEST
-from ensue.runtime.values import Column, Kind, Mask, adopt, as_float, either, floats, in_steps
+from ensue.runtime.values import Column, Kind, Mask, adopt, as_float, common_length, either, floats, in_steps
 
 
 def call(function: str, arguments: Sequence[Column], unit: int) -> Column:
@@ -76,7 +76,7 @@ def _result_kind(function: str, first: Kind) -> Kind:
 
 
 def _all_null(arguments: Sequence[Column]) -> Column:
-    length = max(len(argument.values) for argument in arguments)
+    length = common_length(arguments)
     return Column(Kind.NULL, np.zeros(length, dtype=np.int64), np.ones(length, dtype=np.bool_))
 
 
@@ -97,7 +97,7 @@ def _coalesce(arguments: Sequence[Column], unit: int) -> Column:
     if not known:
         return _all_null(arguments)
     kinds = {argument.kind for argument in known}
-    length = max(len(argument.values) for argument in arguments)
+    length = common_length(arguments)
     if len(kinds) > 1 and Kind.DURATION in kinds:
         known = [in_steps(argument, unit) for argument in known]
         kinds = {argument.kind for argument in known}

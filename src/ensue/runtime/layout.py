@@ -66,7 +66,6 @@ H_KEY = 8  # column of the index's key
 H_BUCKETS = 9  # offset of the index's buckets
 H_BUCKET_MASK = 10
 H_KIND = 11
-H_LIVE_FROM = 12  # of a partial-match store: smallest begin that the last purge left
 HEADER = 16
 
 KIND_TRIGGER, KIND_LEAF, KIND_NODE, KIND_PENDING, KIND_LIST, KIND_SCRATCH, KIND_COUNTERS, KIND_RUNS = range(8)
@@ -131,7 +130,9 @@ G_SLOTS = 7  # Kleene slots to set at the start
 G_SLOT_TABLE = 8  # slot, leaf store, scratch store, tail
 G_COPIES = 9  # of a waiting match: (source, column) pairs for the columns from C_FIRST on
 G_COPY_TABLE = 10
-PROGRAM_RECORD = 12
+G_MAYBES = 11  # a match waits only if all lists of one of these groups are empty; 0: it waits in any case
+G_MAYBE_TABLE = 12  # per group: number of slots, slots
+PROGRAM_RECORD = 14
 COMPLETE_NOTHING, COMPLETE_EMIT, COMPLETE_WAIT, COMPLETE_KILL = range(4)
 EMIT_NULL, EMIT_ROW, EMIT_LIST, EMIT_NULL_LIST = range(4)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ensue.pattern.expressions import At
 from ensue.pattern.normalize import Branch, Variable
-from ensue.planning.conditions import Absence, Column, Condition, Load, Time, different, order
+from ensue.planning.conditions import Absence, Column, Condition, Load, Time, different, is_empty, order
 from ensue.planning.temporal import Program, Step
 from ensue.runtime import layout as at
 from ensue.runtime.assemble import Assembler, BranchParts, List, Row, StepParts
@@ -26,16 +26,18 @@ class ProgramAssembler:
     def put_all(self) -> None:
         """Stores, programs, waiting matches, leaves."""
         a = self.assembler
-        waits = any(n.pending for parts in self.branches for n in parts.branch.negations)
+        waits = any(p.branch.may_wait(n) for p in self.branches for n in p.branch.negations)
         has_lists = any(v.kleene for v in a.variables)
         a.words[at.P_LIST_STORE] = -1
         if waits and has_lists:
-            a.words[at.P_LIST_STORE] = a.add_store(at.KIND_LIST, at.LIST_COLUMNS, "lists of waiting matches").number
+            lists = a.add_store(at.KIND_LIST, at.LIST_COLUMNS, "lists of waiting matches")
+            a.words[at.P_LIST_STORE] = lists.number
+            a.seq_columns.append((lists.number, at.LIST_SEQ))
         for parts in self.branches:
             self._add_stores(parts)
         for parts in self.branches:
             for absence in parts.conditions.absences:
-                if absence.negation.pending:
+                if parts.branch.may_wait(absence.negation):
                     self._put_kill(parts, absence)
         for parts in self.branches:
             for program in parts.storage.programs:
@@ -63,16 +65,17 @@ class ProgramAssembler:
             store = a.add_store(at.KIND_NODE, column, f"partial matches of {', '.join(sorted(names))}")
             parts.nodes[names] = store
             parts.node_places[names] = places
-            self._note_strings(store, places)
-        if any(n.pending for n in branch.negations):
+            self._note_columns(store, places)
+        if any(branch.may_wait(n) for n in branch.negations):
             self._add_pending(parts)
 
     def _begins(self) -> tuple[Time, ...]:
         return (Time.BEGIN,) if self.assembler.intervals else ()
 
-    def _note_strings(self, store: Store, places: dict[tuple[str, Column | Time], int]) -> None:
+    def _note_columns(self, store: Store, places: dict[tuple[str, Column | Time], int]) -> None:
         a = self.assembler
         a.string_columns += [(store.number, at.C_FIRST + k) for k, c in enumerate(a.partition) if c.is_string]
+        a.seq_columns += [(store.number, place) for (_, value), place in places.items() if value is Time.SEQ]
         a.string_columns += [
             (store.number, place)
             for (_, value), place in places.items()
@@ -88,7 +91,8 @@ class ProgramAssembler:
     def _add_pending(self, parts: BranchParts) -> None:
         a = self.assembler
         column = at.C_FIRST + len(a.partition)
-        conditions = [c for x in parts.conditions.absences if x.negation.pending for c in x.conditions]
+        waiting = [x for x in parts.conditions.absences if parts.branch.may_wait(x.negation)]
+        conditions = [c for absence in waiting for c in absence.conditions]
         for variable in parts.branch.variables:
             if not variable.kleene:
                 for value in (Time.SEQ, Time.END, *columns_in(conditions, variable.name)):
@@ -99,7 +103,7 @@ class ProgramAssembler:
                 parts.pending_lists[variable.name] = column
                 column += 3
         store = a.add_store(at.KIND_PENDING, column, "matches that wait for their window to pass")
-        self._note_strings(store, parts.pending_places)
+        self._note_columns(store, parts.pending_places)
         parts.pending = len(self.pendings)
         emits: list[int] = []
         for variable in a.variables:
@@ -154,6 +158,8 @@ class ProgramAssembler:
                 step.predicates.append(predicate)
             else:
                 step.afters.append(a.condition(condition, bound))
+        for name in sorted(negation.before):
+            step.afters.append(a.condition(is_empty(name), bound))
         trigger = StepParts(at.MODE_TRIGGER)
         slots: list[int] = []
         for name in parts.pending_lists:
@@ -255,14 +261,15 @@ class TriggeredSearch:
 
     def _is_elementwise(self, condition: Condition, name: str) -> bool:
         """Whether it is about each element of one list, and besides about single events only."""
-        return condition.each == {name} and condition.lists == {name}
+        return condition.each == {name} and not condition.pairs | condition.whole
 
     def record(self) -> list[int]:
         """The program's record, its steps put down."""
         a, program = self.a, self.program
         steps = [self._trigger_step()]
         steps += [self._step(depth, step) for depth, step in enumerate(program.steps, 1)]
-        waits = program.completes and self.parts.pending is not None
+        maybes = self._waits_if_empty()
+        waits = program.completes and maybes is not None
         record = [0] * at.PROGRAM_RECORD
         record[at.G_STEPS] = len(program.steps)
         record[at.G_STEP_TABLE] = a.put_records([a.step_record(step) for step in steps])
@@ -296,10 +303,24 @@ class TriggeredSearch:
         if waits:
             assert self.parts.pending is not None
             record[at.G_PENDING] = self.parts.pending
+            assert maybes is not None
+            record[at.G_MAYBES] = len(maybes)
+            record[at.G_MAYBE_TABLE] = a.put([word for group in maybes for word in (len(group), *group)])
             copies = self._copies(self.parts.pending_places)
             record[at.G_COPIES] = len(copies) // 2
             record[at.G_COPY_TABLE] = a.put(copies)
         return record
+
+    def _waits_if_empty(self) -> list[list[int]] | None:
+        """Groups of slots of which one must be all empty for a match to wait; [] if it always waits, None if never."""
+        groups = []
+        for negation in self.branch.negations:
+            if self.branch.may_wait(negation) and self.program.trigger not in negation.before:
+                lists = sorted(negation.before - self.program.empty)
+                if not lists:
+                    return []
+                groups.append([self.parts.slots[name] for name in lists])
+        return groups or None
 
     def _trigger_step(self) -> StepParts:
         name = self.program.trigger
@@ -427,7 +448,7 @@ class TriggeredSearch:
                     step.predicates.append(predicate)
                 else:
                     step.codes.append(self.a.condition(condition, element))
-            elif condition.pairs == {name} and condition.lists == {name}:
+            elif condition.pairs == {name} and not condition.each | condition.whole:
                 pair_bound = {**self.bound, name: List(step.slot, leaf)}
                 step.adjacents.append(self.a.condition(condition, pair_bound, iterate=False))
             else:
@@ -517,7 +538,7 @@ class TriggeredSearch:
 
     def _depends_on_window(self, absence: Absence) -> bool:
         negation = absence.negation
-        return negation.pending or not any(self.branch.variable(n).minimum > 0 for n in negation.after)
+        return self.branch.may_wait(negation) or not any(self.branch.variable(n).minimum > 0 for n in negation.after)
 
     def _decides(self, names: frozenset[str], absence: Absence) -> bool:
         """Whether a node of these variables has decided an absence when it was stored."""

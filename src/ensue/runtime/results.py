@@ -15,7 +15,7 @@ from ensue.runtime.blocks import Bound, EventLists, MatchBlock, edge_events, one
 from ensue.runtime.columns import KINDS, evaluate_column, read_attribute, time_kind, time_step
 from ensue.runtime.lists import aggregate
 from ensue.runtime.rows import RowView
-from ensue.runtime.values import Column, Kind, adopt, constant
+from ensue.runtime.values import Column, Kind, adopt, constant, whole_numbers
 
 
 def name_return(item: Return, place: int) -> str:
@@ -193,6 +193,6 @@ def _to_arrow(column: Column, rows: RowView) -> pa.Array:
             kind = time_type(rows)
             return pa.array(values, mask=null).cast(pa.timestamp("us", "UTC") if kind == pa.int64() else kind)
         case Kind.DURATION:
-            return pa.array(values, mask=null).cast(pa.duration("us"))
+            return pa.array(whole_numbers(values), mask=null).cast(pa.duration("us"))
         case _:
             return pa.array(values, mask=null)

@@ -36,7 +36,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Values of one kind: bool, float64 or int64; for strings the places in `words`, which holds each string once."""
+    """Values of one kind: bool, float64 or int64; for strings the places in `words`, which holds each string once.
+
+    Durations are int64, or float64 where parts of a microsecond came about.
+    """
 
     kind: Kind
     values: npt.NDArray[Any]
@@ -62,7 +65,7 @@ class Column:
             case Kind.FLOAT:
                 return self.values if self.null is None else np.where(self.null, np.nan, self.values)
             case _:
-                values = self.values.astype(np.int64, copy=False)
+                values = whole_numbers(self.values)
                 return values if self.null is None else np.where(self.null, NULL, values)
 
 
@@ -87,13 +90,29 @@ def constant(value: bool | int | float | str | Duration | None) -> Column:
             length = Fraction(repr(amount)) * UNITS[str(unit)]
             if abs(length) > LARGEST:
                 raise QueryTypeError(f"{amount} {unit} does not fit in an int64 of microseconds")
-            return Column(Kind.DURATION, np.array([round(length)], dtype=np.int64))
+            whole = length.denominator == 1
+            return Column(
+                Kind.DURATION, np.array([int(length)], dtype=np.int64) if whole else np.array([float(length)])
+            )
+
+
+def whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Values as int64; parts of a microsecond are rounded off."""
+    if values.dtype == np.float64:
+        with np.errstate(invalid="ignore"):
+            values = np.rint(values)
+    return values.astype(np.int64, copy=False)
 
 
 def floats(values: npt.NDArray[np.float64], null: Mask | None = None) -> Column:
     """A column of float64, in which NaN is null."""
     missing = np.isnan(values)
     return Column(Kind.FLOAT, values, either(null, missing if missing.any() else None))
+
+
+def common_length(columns: Sequence[Column]) -> int:
+    """The length of columns together; constants fit any, also none at all."""
+    return int(np.broadcast_shapes(*(column.values.shape for column in columns))[0])
 
 
 def either(*masks: Mask | None) -> Mask | None:
@@ -134,22 +153,36 @@ def calculate(operator: str, left: Column, right: Column, unit: int) -> Column:
         return _numbers(operator, left, right)
     if a is Kind.TIMESTAMP and b is Kind.TIMESTAMP and operator == "-":
         return replace(_whole(operator, left, right), kind=Kind.DURATION)
-    if operator in "+-" and b is Kind.DURATION and a in times:
-        return replace(_whole(operator, left, right), kind=a)
-    if operator == "+" and a is Kind.DURATION and b is Kind.TIMESTAMP:
-        return replace(_whole(operator, left, right), kind=Kind.TIMESTAMP)
+    if a is Kind.TIMESTAMP and b is Kind.DURATION and operator in "+-":
+        return replace(_whole(operator, left, _rounded(right)), kind=Kind.TIMESTAMP)
+    if a is Kind.DURATION and b is Kind.TIMESTAMP and operator == "+":
+        return replace(_whole(operator, _rounded(left), right), kind=Kind.TIMESTAMP)
     if Kind.TIMESTAMP in (a, b):
         raise QueryTypeError(f"cannot calculate {a.value} {operator} {b.value}")
     if a is b:
-        return _numbers(operator, in_steps(left, 1), in_steps(right, 1))
+        result = _numbers(operator, _ticks(left), _ticks(right))
+        return replace(result, kind=Kind.DURATION) if operator in "+-" else result
+    if operator == "*" or (operator == "/" and a is Kind.DURATION):
+        return replace(_numbers(operator, _ticks(left), _ticks(right)), kind=Kind.DURATION)
     return _numbers(operator, in_steps(left, unit), in_steps(right, unit))
+
+
+def _ticks(column: Column) -> Column:
+    """A duration as the number of its microseconds; a number as it is."""
+    if column.kind is not Kind.DURATION:
+        return column
+    return replace(column, kind=Kind.FLOAT if column.values.dtype == np.float64 else Kind.INT)
+
+
+def _rounded(column: Column) -> Column:
+    return replace(column, values=whole_numbers(column.values))
 
 
 def in_steps(column: Column, unit: int) -> Column:
     """A duration as a number of the time column's steps (an int if all are whole); other numbers as they are."""
     if column.kind is not Kind.DURATION:
         return column
-    if not (column.values % unit).any():
+    if column.values.dtype == np.int64 and not (column.values % unit).any():
         return Column(Kind.INT, column.values // unit, column.null)
     return Column(Kind.FLOAT, column.values / unit, column.null)
 
@@ -244,7 +277,7 @@ def compare(operator: str, left: Column, right: Column, unit: int) -> Column:
     """`left operator right`, null where either is null."""
     null = either(left.null, right.null)
     if Kind.NULL in (left.kind, right.kind):
-        length = max(len(left.values), len(right.values))
+        length = common_length((left, right))
         return Column(Kind.BOOL, np.zeros(length, dtype=np.bool_), np.ones(length, dtype=np.bool_))
     a, b = _comparable(left, right, unit)
     return Column(Kind.BOOL, _COMPARE[operator](a, b), null)
@@ -274,7 +307,7 @@ def read_times(column: Column) -> Column:
     """Strings as the timestamps that they write."""
     try:
         times = np.array([parse_time(word) for word in column.words], dtype=np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise QueryTypeError(f"not a time in ISO-8601: {error}") from error
     return Column(Kind.TIMESTAMP, times[column.values], column.null)
 

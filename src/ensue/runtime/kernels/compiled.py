@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -9,9 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import config
+
+_KERNELS = Path(__file__).parent
 
 
-def _writable(folder: Path) -> bool:
+def _digest() -> str:
+    """A name for the kernels as they are now.
+
+    Numba looks only at the file of the function itself, but kernels are compiled into one another: a change to any of them must
+    leave all that were compiled before aside.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for path in (*sorted(_KERNELS.glob("*.py")), _KERNELS.parent / "layout.py"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -20,30 +36,26 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def _choose_cache() -> bool:
-    """Whether kernels can be cached; points Numba at a temporary folder when the package's own is read only.
-
-    Numba raises at import when no cache folder can be written (executors, read-only installs), so that is tried first.
-    """
-    if os.environ.get("NUMBA_CACHE_DIR") or _writable(Path(__file__).parent / "__pycache__"):
-        return True
-    folder = Path(tempfile.gettempdir()) / f"ensue-kernels-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-    if _writable(folder):
-        numba.config.CACHE_DIR = str(folder)
-        return True
-    return False
+def _choose_folder() -> str | None:
+    """A folder for compiled kernels: beside the package, else (read-only installs, executors) a temporary one."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    parents = [_KERNELS / "__pycache__", Path(tempfile.gettempdir()) / f"ensue-kernels-{user}"]
+    if config.CACHE_DIR:
+        parents.insert(0, Path(config.CACHE_DIR) / "ensue")
+    return next((str(folder) for parent in parents if _is_writable(folder := parent / _digest())), None)
 
 
-CACHE = _choose_cache()
+CACHE_FOLDER = _choose_folder()
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a loop with the GIL released; division follows C, since kernels test for zero themselves."""
-    compiled: Callable[..., Any] = numba.njit(cache=CACHE, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A small helper that is compiled into each kernel which calls it."""
-    compiled: Callable[..., Any] = numba.njit(cache=CACHE, nogil=True, error_model="numpy", inline="always")(function)
+    before = config.CACHE_DIR
+    config.CACHE_DIR = CACHE_FOLDER or before
+    try:
+        compiled: Callable[..., Any] = numba.njit(cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy")(
+            function
+        )
+    finally:
+        config.CACHE_DIR = before
     return compiled

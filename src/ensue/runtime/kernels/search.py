@@ -52,6 +52,8 @@ from ensue.runtime.layout import (
     G_COPY_TABLE,
     G_EMIT_TABLE,
     G_EMITS,
+    G_MAYBE_TABLE,
+    G_MAYBES,
     G_PENDING,
     G_SLOT_TABLE,
     G_SLOTS,
@@ -408,13 +410,13 @@ def lacks_room(P, S, O, program, step, last):  # type: ignore[no-untyped-def]
     if not last:
         return DONE
     complete = P[program + G_COMPLETE]
-    if complete == COMPLETE_EMIT:
+    if complete == COMPLETE_EMIT or P[program + G_MAYBES] > 0:
         words = P[P_WIDTH]
         if P[P_KLEENE] == 1:
             words += total_elements(P, S, program) + 2
         if S[S_OUT] + words > len(O):
             return OUTPUT_FULL
-    elif complete == COMPLETE_WAIT:
+    if complete == COMPLETE_WAIT:
         pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
         if not has_room(P, S, P[pending + D_STORE], 1):
             return STORE_FULL
@@ -584,6 +586,32 @@ def kill(P, S, F, R, program):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def must_wait(P, S, program):  # type: ignore[no-untyped-def]
+    """Whether the match in hand has nothing after some absence's place: all lists of one of its groups are empty."""
+    table = P[program + G_MAYBE_TABLE]
+    for _ in range(P[program + G_MAYBES]):
+        slots = P[table]
+        empty = True
+        for k in range(slots):
+            if list_length(S, P[table + 1 + k]) > 0:
+                empty = False
+        if empty:
+            return True
+        table += 1 + slots
+    return P[program + G_MAYBES] == 0
+
+
+@kernel
+def finish(P, S, O, program, depth):  # type: ignore[no-untyped-def]
+    """What becomes of a whole match: it is written out, or waits."""
+    complete = P[program + G_COMPLETE]
+    if complete == COMPLETE_WAIT and must_wait(P, S, program):
+        wait(P, S, program, depth, S[DEPTH_BEGIN + depth])
+    elif complete == COMPLETE_EMIT or complete == COMPLETE_WAIT:
+        emit(P, S, O, program, S[DEPTH_BEGIN + depth])
+
+
+@kernel
 def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
     """Run a trigger's program, from the start (S_DEPTH -1) or from where it had to stop."""
     complete = P[program + G_COMPLETE]
@@ -614,10 +642,7 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
         if not settle(P, S, F, R, table, 0):
             return DONE
         if steps == 0:
-            if complete == COMPLETE_EMIT:
-                emit(P, S, O, program, S[DEPTH_BEGIN])
-            elif complete == COMPLETE_WAIT:
-                wait(P, S, program, 0, S[DEPTH_BEGIN])
+            finish(P, S, O, program, 0)
             return DONE
         depth = 1
         step = table + STEP_RECORD
@@ -649,10 +674,7 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
         if not settle(P, S, F, R, step, depth):
             continue
         if depth == steps:
-            if complete == COMPLETE_EMIT:
-                emit(P, S, O, program, begin)
-            elif complete == COMPLETE_WAIT:
-                wait(P, S, program, depth, begin)
+            finish(P, S, O, program, depth)
             continue
         depth += 1
         step = table + depth * STEP_RECORD

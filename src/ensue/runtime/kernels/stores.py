@@ -39,11 +39,13 @@ from ensue.runtime.layout import (
     P_PARTITION_COLUMNS,
     P_PENDING_TABLE,
     P_PENDINGS,
+    P_STORES,
     P_WINDOW,
     PENDING_DEADLINE,
     PENDING_RECORD,
     S_FAULT,
     S_NEED,
+    S_NOW,
     T_ATTRIBUTES,
     T_FLOOR,
     T_POSITION_FLOOR,
@@ -255,3 +257,12 @@ def recount(P, old, new, header):  # type: ignore[no-untyped-def]
             new[target + slot] = old[source + row]
             for k in range(keys):
                 new[target + (k + 1) * room + slot] = old[source + (k + 1) * capacity + row]
+
+
+@kernel
+def purge_all(P, S):  # type: ignore[no-untyped-def]
+    """Purge every store, as of the last event's time."""
+    if P[P_WINDOW] != NULL and S[S_NOW] != NULL:
+        S[TRIGGER + T_FLOOR] = S[S_NOW] - P[P_WINDOW]
+    for store in range(1, P[P_STORES]):
+        purge(P, S, HEADERS + store * HEADER)

@@ -1,0 +1,79 @@
+"""The two ways in: `run` for a finite input, `compile` for a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from ensue.events.schema import Schema
+from ensue.options import Options
+from ensue.pattern.expressions import Duration
+from ensue.planning.plan import Plan
+from ensue.runtime.compiling import Queries
+from ensue.runtime.engine import Engine
+from ensue.runtime.matches import Matches
+
+
+def run(
+    events: object,
+    queries: Queries,
+    *,
+    type: str = "type",
+    ts: str = "ts",
+    begin: str | None = None,
+    schema: Schema | None = None,
+    unit: str = "ms",
+    strict: bool = False,
+    options: Options | None = None,
+    plan: Plan | Mapping[str, Plan] | None = None,
+) -> Matches:
+    """All matches of one or several queries in a finite input, which need not be sorted.
+
+    `events` is an Arrow table (or anything that gives one), a pandas or polars DataFrame, or a list of dicts; `type` and `ts`
+    name its columns of the event's type and time, `begin` that of the begin of events that last.
+
+    >>> import ensue
+    >>> events = [{"type": "A", "ts": 1}, {"type": "B", "ts": 3}]
+    >>> ensue.run(events, "PATTERN SEQ(A a, B b) WITHIN 10").to_pylist()[0]["events"]["b"]
+    {'type': 'B', 'ts': 3}
+    """
+    engine = compile(
+        queries, schema, type=type, ts=ts, begin=begin, unit=unit, strict=strict, options=options, plan=plan
+    )
+    return engine.push_sorted(events)
+
+
+def compile(
+    queries: Queries,
+    schema: Schema | None = None,
+    *,
+    type: str = "type",
+    ts: str = "ts",
+    begin: str | None = None,
+    unit: str = "ms",
+    lateness: int | str | timedelta | Duration = 0,
+    strict: bool = False,
+    options: Options | None = None,
+    plan: Plan | Mapping[str, Plan] | None = None,
+) -> Engine:
+    """An engine for one or several queries, to push events into as they come.
+
+    Without a schema the first events tell what columns there are. `lateness` is how far out of order events may come.
+
+    >>> import ensue
+    >>> engine = ensue.compile("PATTERN SEQ(A a, !B b) WITHIN 10", lateness=5)
+    >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.push([{"type": "A", "ts": 20}]))
+    (0, 1)
+    """
+    return Engine(
+        queries,
+        schema,
+        type=type,
+        ts=ts,
+        begin=begin,
+        unit=unit,
+        lateness=lateness,
+        strict=strict,
+        options=options,
+        plan=plan,
+    )

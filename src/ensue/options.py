@@ -1,0 +1,35 @@
+"""What a run may use, and what happens when it would use more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ensue.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Limits of a run. None is no limit.
+
+    `max_matches` bounds the matches of one query that one call gives back; `max_partial_matches` the stored partial and waiting
+    matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised; with
+    `on_limit="shed"` the surplus is dropped and counted instead (the newest matches, the oldest partial matches), which
+    is refused for queries with negation: there, what is dropped could turn into false matches.
+
+    >>> Options(max_matches=1000).on_limit
+    'error'
+    """
+
+    max_matches: int | None = 10_000_000
+    max_partial_matches: int | None = 10_000_000
+    memory_budget: int | None = None
+    on_limit: Literal["error", "shed"] = "error"
+
+    def __post_init__(self) -> None:
+        for name in ("max_matches", "max_partial_matches", "memory_budget"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise PlanError(f"{name} is {value}; it must be positive, or None for no limit")
+        if self.on_limit not in ("error", "shed"):
+            raise PlanError(f"on_limit is {self.on_limit!r}; it is 'error' or 'shed'")

@@ -1,0 +1,102 @@
+"""From queries, as users give them, to evaluators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ensue.errors import PlanError, QueryError, QueryNameError
+from ensue.events.schema import Schema
+from ensue.language import parse
+from ensue.options import Options
+from ensue.pattern.builder import PatternQuery
+from ensue.pattern.check import check
+from ensue.pattern.normalize import normalize
+from ensue.pattern.query import Policy, Query
+from ensue.planning.default import default_plan
+from ensue.planning.plan import Plan, check_plan
+from ensue.runtime.assemble import assemble
+from ensue.runtime.evaluator import Evaluator
+from ensue.runtime.strings import StringTable
+
+QueryLike: TypeAlias = str | Query | PatternQuery
+Queries: TypeAlias = QueryLike | Sequence[QueryLike]
+
+
+def read_queries(queries: Queries) -> tuple[Query, ...]:
+    """Queries from text (one or many), from the fluent API or as values, each with its name.
+
+    >>> [query.name for query in read_queries("PATTERN SEQ(A a, B b); QUERY mine PATTERN C c")]
+    ['q1', 'mine']
+    """
+    given = [queries] if isinstance(queries, str | Query | PatternQuery) else list(queries)
+    found: list[Query] = []
+    for one in given:
+        if isinstance(one, str):
+            found += parse(one)
+        elif isinstance(one, PatternQuery):
+            found.append(one.query)
+        elif isinstance(one, Query):
+            found.append(one)
+        else:
+            raise PlanError(f"a query is text, or made by ensue.seq and its kin; this is {type(one).__name__}")
+    if not found:
+        raise QueryNameError("there is no query", hint="a query begins with PATTERN")
+    named = tuple(replace(q, name=q.name or f"q{k}") for k, q in enumerate(found, 1))
+    names = [q.name for q in named]
+    for q in named:
+        if names.count(q.name) > 1:
+            raise QueryNameError(f"two queries are called `{q.name}`", hint="give each a name of its own with QUERY name")
+    return named
+
+
+def check_queries(queries: Sequence[Query], schema: Schema | None) -> None:
+    """Check all queries; an error says which query it is about where there are several."""
+    for query in queries:
+        try:
+            check(query, schema)
+        except QueryError as error:
+            error.query = error.query or query.name
+            raise error.with_source(query.source) from None
+
+
+def make_evaluator(
+    query: Query, schema: Schema, strings: StringTable, options: Options, plan: Plan | None = None
+) -> Evaluator:
+    """Plan and assemble a query that has been checked."""
+    if query.aggregates:
+        raise PlanError(
+            f"query `{query.name}`: AGG is understood but not evaluated by this version; "
+            "leave it out and aggregate the matches (`ensue.run(…).to_pandas()`)"
+        )
+    branches = normalize(query)
+    if options.on_limit == "shed" and any(branch.negations for branch in branches):
+        raise PlanError(
+            f"query `{query.name}`: on_limit='shed' cannot go with a negation: "
+            "dropping what was seen could turn into matches that are not there"
+        )
+    if plan is None:
+        plan = default_plan(query, branches, schema)
+    check_plan(plan, branches)
+    if query.policy is Policy.ANY:
+        assembly = assemble(query, branches, plan, schema, strings)
+    else:
+        from ensue.runtime.assemble_runs import assemble_runs
+
+        assembly = assemble_runs(query, branches, schema, strings)
+    return Evaluator(query, query.name or "q1", branches, plan, schema, assembly, options)
+
+
+def plans_by_name(queries: Sequence[Query], plan: Plan | Mapping[str, Plan] | None) -> dict[str, Plan]:
+    """The plans that were asked for, by the query's name."""
+    if plan is None:
+        return {}
+    if isinstance(plan, Plan):
+        if len(queries) != 1:
+            raise PlanError("several queries need their plans by name: plan={'q1': …}")
+        return {queries[0].name or "q1": plan}
+    unknown = set(plan) - {q.name for q in queries}
+    if unknown:
+        raise PlanError(f"there is a plan for `{sorted(unknown)[0]}`, but no query of that name")
+    return dict(plan)

@@ -1,0 +1,46 @@
+"""From words of the output block to a block of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ensue.pattern.normalize import Variable
+from ensue.pattern.query import Query
+from ensue.runtime.blocks import Bound, EventLists, MatchBlock
+
+Int64s = npt.NDArray[np.int64]
+
+
+def decode(words: Sequence[Int64s], query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:
+    """The matches that output blocks hold, each variable's events by their sequence numbers."""
+    joined = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
+    if any(v.kleene for v in variables):
+        return _decode_lists(joined, query, name, variables)
+    table = joined.reshape(-1, 4 + len(variables)).T
+    bound: dict[str, Bound] = {v.name: table[4 + k] for k, v in enumerate(variables)}
+    return MatchBlock(query, name, table[1], table[2], table[3], bound)
+
+
+def _decode_lists(words: Int64s, query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:
+    from ensue.runtime.kernels.decode import measure, take_apart
+
+    is_list = np.array([v.kleene for v in variables])
+    records, totals = measure(words, is_list)
+    firsts = np.concatenate([[0], np.cumsum(totals)[:-1]]).astype(np.int64)
+    heads = np.empty((records, 4), dtype=np.int64)
+    singles = np.empty((len(variables), records), dtype=np.int64)
+    offsets = np.zeros((len(variables), records + 1), dtype=np.int64)
+    elements = np.empty(int(totals.sum()), dtype=np.int64)
+    take_apart(words, is_list, heads, singles, offsets, elements, firsts)
+    bound: dict[str, Bound] = {}
+    for k, variable in enumerate(variables):
+        if variable.kleene:
+            null = singles[k] < 0
+            seqs = elements[firsts[k] : firsts[k] + totals[k]]
+            bound[variable.name] = EventLists(offsets[k], seqs, null if null.any() else None)
+        else:
+            bound[variable.name] = singles[k]
+    return MatchBlock(query, name, heads[:, 1], heads[:, 2], heads[:, 3], bound)

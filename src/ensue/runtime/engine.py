@@ -1,0 +1,269 @@
+"""The engine: queries over a stream of events, in any batches, with snapshots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from ensue.errors import LimitError, PlanError
+from ensue.events.batch import EventBatch
+from ensue.events.intake import Intake
+from ensue.events.schema import Schema, TimeUnit
+from ensue.options import Options
+from ensue.pattern.expressions import Duration
+from ensue.pattern.types import fold_duration
+from ensue.pattern.values import duration_of
+from ensue.planning.plan import Plan
+from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
+from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.matches import Matches
+from ensue.runtime.rows import RowStore
+from ensue.runtime.strings import StringTable
+
+_TIDY_EVERY = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of the events: `received = processed + late + rejected + held`; `ignored` are part of `processed`.
+
+    `held` wait for the watermark; `ignored` are of types that no query names. `shed` counts what limits made the engine drop.
+    """
+
+    received: int = 0
+    processed: int = 0
+    late: int = 0
+    rejected: int = 0
+    held: int = 0
+    ignored: int = 0
+    matches: int = 0
+    shed_matches: int = 0
+    shed_partial_matches: int = 0
+
+
+class Engine:
+    """Runs queries over events as they come. Made by `ensue.compile`.
+
+    >>> import ensue
+    >>> engine = ensue.compile("PATTERN SEQ(A a, B b) WITHIN 10")
+    >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.push([{"type": "B", "ts": 2}]))
+    (0, 1)
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        schema: Schema | None = None,
+        *,
+        type: str = "type",
+        ts: str = "ts",
+        begin: str | None = None,
+        unit: str | TimeUnit = TimeUnit.MS,
+        lateness: int | str | timedelta | Duration = 0,
+        strict: bool = False,
+        options: Options | None = None,
+        plan: Plan | Mapping[str, Plan] | None = None,
+    ) -> None:
+        self.queries = read_queries(queries)
+        self.options = options or Options()
+        self._plans = plans_by_name(self.queries, plan)
+        check_queries(self.queries, schema)
+        self._intake = Intake(
+            schema,
+            type=type,
+            ts=ts,
+            begin=begin,
+            unit=TimeUnit(unit),
+            lateness=read_lateness(lateness),
+            strict=strict,
+        )
+        self._types = frozenset(name for query in self.queries for name in query.types)
+        self._strings = StringTable()
+        self._evaluators: list[Evaluator] = []
+        self._states: list[State] = []
+        self._rows: RowStore | None = None
+        self._ignored = 0
+        self._matches = 0
+        self._since_tidy = 0
+        self._ended = False
+        if schema is not None:
+            self._bind(schema)
+
+    # -- what it is made of ------------------------------------------------------------------------------------------
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of events; None before the first event if none was given."""
+        return self._intake.schema
+
+    @property
+    def counts(self) -> Counts:
+        """What became of the events so far."""
+        counts = self._intake.counts
+        return Counts(
+            received=counts.received,
+            processed=counts.processed,
+            late=counts.late,
+            rejected=counts.rejected,
+            held=counts.held,
+            ignored=self._ignored,
+            matches=self._matches,
+            shed_matches=sum(state.shed_matches for state in self._states),
+            shed_partial_matches=sum(state.shed_partial for state in self._states),
+        )
+
+    @property
+    def kernel_seconds(self) -> float:
+        """Time spent inside kernels."""
+        return sum(evaluator.seconds[0] for evaluator in self._evaluators)
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the state: buffers, partial matches, rows that may still be in a result."""
+        rows = self._rows.nbytes if self._rows is not None else 0
+        return rows + sum(state.arena.nbytes for state in self._states)
+
+    def _bind(self, schema: Schema) -> None:
+        """Make the evaluators, now that the columns are known."""
+        check_queries(self.queries, schema)
+        strings = StringTable()
+        evaluators = [
+            make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries
+        ]
+        if any(e.assembly.uses_ranks for e in evaluators):
+            strings = StringTable(ordered=True)
+            evaluators = [
+                make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries
+            ]
+        self._strings, self._evaluators = strings, evaluators
+        self._states = [evaluator.new_state() for evaluator in evaluators]
+        self._rows = RowStore(schema, self._intake.layout)
+
+    # -- events ------------------------------------------------------------------------------------------------------
+    def push(self, events: object) -> Matches:
+        """Take events in, as many as there are; the matches that are known by now.
+
+        A table of any kind that speaks Arrow, a pandas or polars DataFrame, or a list of dicts.
+        """
+        self._check_open()
+        return self._process(self._intake.push(events))
+
+    def push_sorted(self, events: object) -> Matches:
+        """Take a whole finite input in, sorted by time first: nothing in it is late. Ends with `flush`."""
+        self._check_open()
+        found = self._process(self._intake.sort_all(events))
+        return Matches.concat([found, self.flush()])
+
+    def flush(self) -> Matches:
+        """End the input: events held back are taken in, and time runs on until every waiting match is decided."""
+        self._check_open()
+        found = self._process(self._intake.drain())
+        self._ended = True
+        if not self._evaluators:
+            return found
+        blocks = [e.advance(s, 0, ended=True) for e, s in zip(self._evaluators, self._states, strict=True)]
+        return Matches.concat([found, self._result(blocks)])
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise PlanError("the input of this engine has ended (flush); compile a new one for a new stream")
+
+    def _process(self, batch: EventBatch) -> Matches:
+        schema = self._intake.schema
+        if schema is None:
+            return Matches([], None)
+        if not self._evaluators:
+            self._bind(schema)
+        assert self._rows is not None
+        known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
+        if len(batch):
+            keep = known[batch.type_codes]
+            self._ignored += int(len(batch) - keep.sum())
+            self._rows.append(batch, keep)
+        blocks = [
+            evaluator.step(state, batch, self._strings)
+            for evaluator, state in zip(self._evaluators, self._states, strict=True)
+        ]
+        watermark = self._intake.watermark
+        if watermark is not None:
+            for evaluator, state in zip(self._evaluators, self._states, strict=True):
+                later = evaluator.advance(state, watermark, ended=False)
+                if len(later):
+                    blocks.append(later)
+        result = self._result(blocks)
+        self._since_tidy += len(batch)
+        if self._since_tidy >= _TIDY_EVERY:
+            self._tidy()
+        self._check_memory()
+        return result
+
+    def _result(self, blocks: list[MatchBlock]) -> Matches:
+        assert self._rows is not None
+        self._matches += sum(len(block) for block in blocks)
+        return Matches(blocks, self._rows.view(), self.schema)
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+    def _tidy(self) -> None:
+        """Release what no match can need any more: state, rows, strings."""
+        assert self._rows is not None
+        self._since_tidy = 0
+        oldest = self._intake.counts.processed
+        for evaluator, state in zip(self._evaluators, self._states, strict=True):
+            evaluator.tidy(state)
+            held = evaluator.oldest_event(state)
+            if held is not None:
+                oldest = min(oldest, held)
+        self._rows.release(oldest)
+        live = [codes for e, s in zip(self._evaluators, self._states, strict=True) for codes in e.live_strings(s)]
+        codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
+        if len(self._strings) > 2 * len(codes) + 1024:
+            self._strings.retain(codes)
+
+    def _check_memory(self) -> None:
+        budget = self.options.memory_budget
+        if budget is None or self.state_bytes <= budget:
+            return
+        self._tidy()
+        if self.state_bytes > budget:
+            raise LimitError(
+                f"the state takes {self.state_bytes:,} bytes, more than the {budget:,} of memory_budget; "
+                "narrow the queries (a shorter WITHIN, conditions on single events), push smaller batches, "
+                "or raise memory_budget"
+            )
+
+    # -- what was set aside ------------------------------------------------------------------------------------------
+    def take_late(self) -> pa.Table | None:
+        """The late events since the last call, with the reason."""
+        return self._intake.take_late()
+
+    def take_rejected(self) -> pa.Table | None:
+        """The rejected rows since the last call, with the reason."""
+        return self._intake.take_rejected()
+
+    # -- looking inside ----------------------------------------------------------------------------------------------
+    def explain(self, format: str = "text") -> str:
+        """The plans: the tree of joins, where each condition is decided, what is stored. text, mermaid or json."""
+        from ensue.planning.explain import explain
+
+        if not self._evaluators:
+            return explain([(q, None, None) for q in self.queries], format)
+        return explain([(e.query, e.plan, e.schema) for e in self._evaluators], format)
+
+    def __repr__(self) -> str:
+        names = ", ".join(q.name or "" for q in self.queries)
+        return f"<ensue.Engine {names}: {self.counts.processed:,} events, {self._matches:,} matches>"
+
+
+def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[[Schema], int]:
+    """An allowed lateness: a number in the time column's units, or a duration, whose units the schema tells."""
+    if isinstance(lateness, int):
+        return lateness
+    duration = lateness if isinstance(lateness, Duration) else duration_of(lateness)
+    if duration.amount < 0:
+        raise PlanError(f"the allowed lateness is {lateness}; it must not be negative")
+    return lambda schema: math.ceil(fold_duration(duration, schema))

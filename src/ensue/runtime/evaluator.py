@@ -1,0 +1,227 @@
+"""One query's evaluator: a plan made ready to run. It does not change; what changes is the state it is given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ensue.errors import InternalError, LimitError
+from ensue.events.batch import EventBatch
+from ensue.events.schema import Schema
+from ensue.options import Options
+from ensue.pattern.normalize import Branch
+from ensue.pattern.query import Query
+from ensue.planning.plan import Plan
+from ensue.runtime import layout as at
+from ensue.runtime.arena import header, new_arena, resized, rows_of
+from ensue.runtime.assembly import Assembly
+from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.decoding import decode
+from ensue.runtime.preparing import prepare
+from ensue.runtime.strings import StringTable
+
+Int64s = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 16
+_NO_RANKS = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class State:
+    """Everything an evaluator remembers: one array (see layout), and counts for the user."""
+
+    arena: Int64s
+    shed_matches: int = 0
+    shed_partial: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A query with its assembled plan."""
+
+    query: Query
+    name: str
+    branches: tuple[Branch, ...]
+    plan: Plan
+    schema: Schema
+    assembly: Assembly
+    options: Options
+    output: list[Int64s] = field(default_factory=lambda: [np.empty(_BLOCK, dtype=np.int64)])
+    seconds: list[float] = field(default_factory=lambda: [0.0])
+
+    def new_state(self) -> State:
+        """The state before the first event."""
+        return State(new_arena(self.assembly.stores))
+
+    def step(self, state: State, batch: EventBatch, strings: StringTable) -> MatchBlock:
+        """Take a batch of events in; the matches that are known now."""
+        prepared = prepare(self.assembly, batch, self.schema, strings)
+        return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(strings))
+
+    def ranks(self, strings: StringTable) -> Int64s:
+        """The order of strings, for conditions that compare them."""
+        return strings.rank if self.assembly.uses_ranks and len(strings.rank) else _NO_RANKS
+
+    def run_rows(self, state: State, columns: Int64s, rows: int, ranks: Int64s) -> MatchBlock:
+        """Take prepared rows in."""
+        from ensue.runtime.kernels.step import step
+
+        state.arena[at.S_ROW] = 0
+        return self._drive(state, lambda arena, out: step(self.assembly.program, arena, ranks, columns, out, rows))
+
+    def advance(self, state: State, now: int, *, ended: bool) -> MatchBlock:
+        """Let time reach `now`, or the input end: the matches that are known by that."""
+        from ensue.runtime.kernels.step import advance
+
+        return self._drive(state, lambda arena, out: advance(self.assembly.program, arena, out, now, int(ended)))
+
+    def _drive(self, state: State, call) -> MatchBlock:  # type: ignore[no-untyped-def]
+        """Call a kernel until it is done, taking its output away and giving it room."""
+        words: list[Int64s] = []
+        found = 0
+        limit = self.options.max_matches
+        while True:
+            out = self.output[0]
+            started = time.perf_counter()
+            status = call(state.arena, out)
+            self.seconds[0] += time.perf_counter() - started
+            arena = state.arena
+            used = int(arena[at.S_OUT])
+            found += int(arena[at.S_MATCHES])
+            arena[at.S_OUT] = arena[at.S_MATCHES] = 0
+            if limit is not None and found > limit:
+                if self.options.on_limit == "error":
+                    raise LimitError(
+                        f"query `{self.name}`: more than {limit:,} matches (max_matches) in one call; narrow the query "
+                        "(a shorter WITHIN, more conditions, PARTITION BY), push smaller batches, or raise max_matches"
+                    )
+                words, dropped = self._cut(words, out[:used].copy(), found - limit)
+                state.shed_matches += dropped
+                found = limit
+            elif used:
+                words.append(out[:used].copy())
+            if status == at.DONE:
+                break
+            if status == at.OUTPUT_FULL:
+                if used == 0 or len(out) < 1 << 20:
+                    self.output[0] = np.empty(2 * len(out), dtype=np.int64)
+            elif status == at.STORE_FULL:
+                self._make_room(state)
+            else:
+                raise InternalError(f"kernel returned {status}")
+        return decode(words, self.query, self.name, self.assembly.variables)
+
+    def _cut(self, words: list[Int64s], last: Int64s, surplus: int) -> tuple[list[Int64s], int]:
+        """Drop the newest matches of an output block."""
+        keep = self._count(last) - surplus
+        if keep > 0:
+            words.append(last[: self._end_of(last, keep)])
+        return words, surplus
+
+    def _count(self, words: Int64s) -> int:
+        if not self.assembly.has_lists:
+            return len(words) // (4 + len(self.assembly.variables))
+        count = place = 0
+        while place < len(words):
+            place += int(words[place])
+            count += 1
+        return count
+
+    def _end_of(self, words: Int64s, records: int) -> int:
+        if not self.assembly.has_lists:
+            return records * (4 + len(self.assembly.variables))
+        place = 0
+        for _ in range(records):
+            place += int(words[place])
+        return place
+
+    def _make_room(self, state: State) -> None:
+        arena = state.arena
+        number, need = int(arena[at.S_FAULT]), int(arena[at.S_NEED])
+        store = self.assembly.stores[number]
+        capacities = [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]
+        before = capacities[number]
+        while capacities[number] < need or capacities[number] <= before:
+            capacities[number] *= 2
+        if store.kind in (at.KIND_NODE, at.KIND_PENDING, at.KIND_RUNS):
+            held = self.partial_matches(state)
+            limit = self.options.max_partial_matches
+            if limit is not None and held >= limit:
+                if self.options.on_limit == "shed":
+                    self._shed(state, number)
+                    return
+                raise LimitError(
+                    f"query `{self.name}`: more than {limit:,} partial matches (max_partial_matches) are held "
+                    f"({store.title}); narrow the query (a shorter WITHIN, more conditions), take a plan that stores "
+                    "less, or raise max_partial_matches"
+                )
+        state.arena = resized(self.assembly, arena, capacities)
+
+    def _shed(self, state: State, number: int) -> None:
+        """Drop the older half of a store's partial matches."""
+        from ensue.runtime.kernels.stores import reindex
+
+        arena = state.arena
+        h = header(number)
+        head, tail = int(arena[h + at.H_HEAD]), int(arena[h + at.H_TAIL])
+        dropped = max(1, (tail - head) // 2)
+        rows = rows_of(arena, self.assembly.stores[number])[:, dropped:].copy()
+        offset, capacity = int(arena[h + at.H_OFFSET]), int(arena[h + at.H_CAPACITY])
+        for c in range(rows.shape[0]):
+            arena[offset + c * capacity : offset + c * capacity + rows.shape[1]] = rows[c]
+        arena[h + at.H_HEAD] = 0
+        arena[h + at.H_TAIL] = rows.shape[1]
+        arena[h + at.H_PURGE] = capacity
+        reindex(arena, h)
+        state.shed_partial += dropped
+
+    def partial_matches(self, state: State) -> int:
+        """The stored partial and waiting matches."""
+        kinds = (at.KIND_NODE, at.KIND_PENDING, at.KIND_RUNS)
+        return sum(rows_of(state.arena, s).shape[1] for s in self.assembly.stores if s.kind in kinds)
+
+    def tidy(self, state: State) -> None:
+        """Release whatever has left the window, and memory that is far larger than what is left needs."""
+        from ensue.runtime.kernels.stores import purge_all
+
+        arena = state.arena
+        purge_all(self.assembly.program, arena)
+        capacities = []
+        for s in self.assembly.stores:
+            capacity = int(arena[header(s.number) + at.H_CAPACITY])
+            if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST):
+                live = int(arena[header(s.number) + at.H_TAIL])
+                while capacity > 1024 and capacity > 8 * live:
+                    capacity //= 2
+            capacities.append(capacity)
+        if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]:
+            state.arena = resized(self.assembly, arena, capacities)
+
+    def oldest_event(self, state: State) -> int | None:
+        """The least sequence number that the state still holds."""
+        oldest: int | None = None
+        for number, column in self.assembly.seq_columns:
+            values = rows_of(state.arena, self.assembly.stores[number])[column]
+            if len(values):
+                least = int(values.min())
+                oldest = least if oldest is None else min(oldest, least)
+        return oldest
+
+    def live_strings(self, state: State) -> list[Int64s]:
+        """The string codes that the state still holds."""
+        found = [np.array(sorted(self.assembly.strings), dtype=np.int64)]
+        found += [
+            rows_of(state.arena, self.assembly.stores[number])[column]
+            for number, column in self.assembly.string_columns
+        ]
+        return found
+
+
+def empty_block(evaluator: Evaluator) -> MatchBlock:
+    """A block without matches."""
+    nothing: Sequence[Int64s] = []
+    return decode(nothing, evaluator.query, evaluator.name, evaluator.assembly.variables)
