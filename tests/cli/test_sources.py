@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +282,10 @@ def test_disorder_of_texts_is_in_microseconds() -> None:
 def test_formats_know_their_quotes() -> None:
     assert CsvRows().quote == b'"'
     assert JsonRows().quote is None
+
+
+def test_a_pipe_loses_nothing_when_its_types_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"type,ts\nA,1\nB,2\n")))
+    source = open_source("-", columns=COLUMNS, live=True)
+    assert list(source.types()) == ["type", "ts"]
+    assert [row["ts"] for row in rows_of(source)] == [1, 2]

@@ -15,7 +15,7 @@ from ensue.cli.options import schema_options
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
-from ensue.errors import InputError
+from ensue.errors import InputError, LimitError
 
 if TYPE_CHECKING:
     from ensue.cli.rows import Unreadable
@@ -118,7 +118,7 @@ def run_command(
         "max_partial_matches": max_partial_matches,
         "memory_budget": None if memory is None else read_size(memory),
     }
-    options = ensue.Options(on_limit=on_limit, **{k: v for k, v in limits.items() if v is not None})
+    options = replace(ensue.Options(), on_limit=on_limit, **{k: v for k, v in limits.items() if v is not None})
     given = None if schema is None else load_schema(schema, columns).columns
     events = open_source(
         source,
@@ -154,6 +154,10 @@ def run_command(
                 options=options,
             )
             for matches in find_matches(engine, events, batch_size, aside):
+                if max_matches is not None and on_limit == "error" and engine.counts.matches > max_matches:
+                    raise LimitError(
+                        f"there are more than {max_matches:,} matches; narrow the query or raise --max-matches"
+                    )
                 write_matches(matches, out)
                 progress.update()
     if not quiet:
@@ -257,6 +261,8 @@ def summarize(engine: Engine, aside: Asides, seconds: float) -> str:
     if aside.first_reason is not None:
         where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
         lines.insert(1, f"first rejected: {aside.first_reason}{where}")
+    if counts.shed_matches or counts.shed_partial_matches:
+        lines.append(f"dropped: {counts.shed_matches:,} matches, {counts.shed_partial_matches:,} partial matches")
     return "\n".join(lines)
 
 
