@@ -235,6 +235,13 @@ def test_time_arithmetic_over_timestamps() -> None:
     assert run(Arithmetic("+", attribute("w"), Literal(Duration(1.5, "s"))), events, schema) == [5_500_000]
     assert run(Comparison((attribute("end"), Literal("1970-01-01T00:00:10+00:00")), ("=",)), events, schema) == [1]
     assert run(Comparison((attribute("begin"), attribute("ts")), ("=",)), events, schema) == [1]
+    second = Literal(Duration(1, "s"))
+    assert run(Comparison((gap, Arithmetic("*", second, Literal(6))), ("=",)), events, schema) == [1]
+    assert run(Arithmetic("*", Literal(0.5), second), events, schema) == [500_000]
+    assert run(Arithmetic("/", gap, Literal(4)), events, schema) == [1_500_000]
+    assert run(Arithmetic("/", gap, second), events, schema) == [6.0]
+    assert run(Arithmetic("-", gap, second), events, schema) == [5_000_000]
+    assert run(Comparison((Arithmetic("-", gap, gap), Literal(Duration(0.5, "us"))), ("<",)), events, schema) == [1]
     with pytest.raises(QueryTypeError, match="ISO-8601"):
         run(Comparison((attribute("end"), Literal("noon")), ("=",)), events, schema)
 
