@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ensue.errors import LimitError, PlanError
+from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch
 from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
@@ -24,6 +25,7 @@ from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plan
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
+from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
 
 _TIDY_EVERY = 8192
@@ -132,17 +134,16 @@ class Engine:
         """Make the evaluators, now that the columns are known."""
         check_queries(self.queries, schema)
         strings = StringTable()
-        evaluators = [
-            make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries
-        ]
+        evaluators = self._make_evaluators(schema, strings)
         if any(e.assembly.uses_ranks for e in evaluators):
             strings = StringTable(ordered=True)
-            evaluators = [
-                make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries
-            ]
+            evaluators = self._make_evaluators(schema, strings)
         self._strings, self._evaluators = strings, evaluators
         self._states = [evaluator.new_state() for evaluator in evaluators]
         self._rows = RowStore(schema, self._intake.layout)
+
+    def _make_evaluators(self, schema: Schema, strings: StringTable) -> list[Evaluator]:
+        return [make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries]
 
     # -- events ------------------------------------------------------------------------------------------------------
     def push(self, events: object) -> Matches:
@@ -244,6 +245,65 @@ class Engine:
     def take_rejected(self) -> pa.Table | None:
         """The rejected rows since the last call, with the reason."""
         return self._intake.take_rejected()
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+    def snapshot(self) -> bytes:
+        """The whole state as bytes, for `restore` in an engine of the same queries and plan.
+
+        >>> import ensue
+        >>> query = "PATTERN SEQ(A a, B b) WITHIN 10"
+        >>> before = ensue.compile(query)
+        >>> _ = before.push([{"type": "A", "ts": 1}])
+        >>> after = ensue.compile(query)
+        >>> after.restore(before.snapshot())
+        >>> len(after.push([{"type": "B", "ts": 2}]))
+        1
+        """
+        if self._evaluators:
+            self._tidy()
+        parts = {"intake": self._intake.dump(), "strings": self._strings.dump()}
+        if self._rows is not None:
+            parts["rows"] = self._rows.dump()
+        tables = [table for _, part in parts.values() for table in part]
+        state = {
+            "queries": [str(query) for query in self.queries],
+            "programs": [e.digest for e in self._evaluators],
+            "parts": {name: {"state": part[0], "tables": len(part[1])} for name, part in parts.items()},
+            "ignored": self._ignored,
+            "matches": self._matches,
+            "ended": self._ended,
+            "shed": [[s.shed_matches, s.shed_partial] for s in self._states],
+        }
+        return pack(state, [s.arena for s in self._states], tables)
+
+    def restore(self, data: bytes) -> None:
+        """Go on from a snapshot. One that is damaged, or of other queries or another plan, is refused."""
+        state, arenas, tables = unpack(data)
+        mine = [str(query) for query in self.queries]
+        if state["queries"] != mine:
+            other = next((q for q in state["queries"] if q not in mine), state["queries"][-1])
+            raise StateError(f"the snapshot is of other queries, among them:\n{other}")
+        parts: dict[str, tuple[dict[str, Any], list[pa.Table]]] = {}
+        for name, part in state["parts"].items():
+            count = part["tables"]
+            parts[name] = (part["state"], tables[:count])
+            tables = tables[count:]
+        intake = Intake.load(*parts["intake"])
+        if intake.schema is not None and state["programs"]:
+            if self.schema is not None and self.schema != intake.schema:
+                raise StateError("the snapshot is of events with other columns")
+            strings = StringTable.load(*parts["strings"])
+            evaluators = self._make_evaluators(intake.schema, strings)
+            if [e.digest for e in evaluators] != state["programs"]:
+                raise StateError("the snapshot is of another plan, or of another version of ensue")
+            self._strings, self._evaluators = strings, evaluators
+            self._states = [
+                State(arena, *shed) for arena, shed in zip(arenas, state["shed"], strict=True)
+            ]
+            self._rows = RowStore.load(intake.schema, *parts["rows"])
+        self._intake = intake
+        self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
+        self._since_tidy = 0
 
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:

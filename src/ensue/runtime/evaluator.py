@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,11 @@ class Evaluator:
     options: Options
     output: list[Int64s] = field(default_factory=lambda: [np.empty(_BLOCK, dtype=np.int64)])
     seconds: list[float] = field(default_factory=lambda: [0.0])
+
+    @property
+    def digest(self) -> str:
+        """A name for the assembled plan: states of equal digest fit each other's evaluators."""
+        return hashlib.blake2b(self.assembly.program.tobytes(), digest_size=16).hexdigest()
 
     def new_state(self) -> State:
         """The state before the first event."""
