@@ -17,6 +17,7 @@ from ensue.cli.app import COMMANDS
 from ensue.cli.numbers import numeric_columns
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.language import parse
+from ensue.pattern.expressions import Duration
 
 from .conftest import Shell
 
@@ -177,7 +178,7 @@ def test_generate_is_the_same_for_the_same_seed(shell: Shell) -> None:
 
 def test_sizes_and_lateness() -> None:
     assert [read_size(text) for text in ("10", "1kB", "2GB", "1.5GiB")] == [10, 1000, 2 * 10**9, 3 * 2**29]
-    assert [read_lateness(text) for text in ("0", "5 minutes", "10s")] == [0, "5 minutes", "10s"]
+    assert [read_lateness(text) for text in ("0", "5 minutes", "1.5s")] == [0, Duration(5, "m"), Duration(1.5, "s")]
 
 
 def test_columns_that_queries_take_for_numbers() -> None:

@@ -6,6 +6,8 @@ import re
 
 import click
 
+from ensue.pattern.expressions import UNIT_SPELLINGS, Duration
+
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -21,18 +23,16 @@ def read_size(text: str) -> int:
     return int(float(found[1]) * _BYTES[(found[2] or "").lower()])
 
 
-def read_lateness(text: str) -> int | str:
-    """A number in the time column's own unit, or a length of time with a unit, which the engine reads.
+def read_lateness(text: str) -> int | Duration:
+    """A number in the time column's own unit, or a length of time with a unit.
 
     >>> read_lateness("10s"), read_lateness("500")
-    ('10s', 500)
+    (Duration(amount=10, unit='s'), 500)
     """
-    from ensue.pattern.expressions import UNIT_SPELLINGS
-
     text = text.strip()
     if text.isdecimal():
         return int(text)
-    found = re.fullmatch(r"\d+(?:\.\d+)?\s*([a-z]+)", text, re.IGNORECASE)
-    if found is None or found[1].lower() not in UNIT_SPELLINGS:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text, re.IGNORECASE)
+    if found is None or found[2].lower() not in UNIT_SPELLINGS:
         raise click.BadParameter(f"{text!r} is not a length of time such as 10s, 5 minutes or 500ms")
-    return text
+    return Duration(int(found[1]) if found[1].isdecimal() else float(found[1]), UNIT_SPELLINGS[found[2].lower()])

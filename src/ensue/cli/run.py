@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -86,7 +86,7 @@ def run_command(
     max_matches: int | None,
     max_partial_matches: int | None,
     memory: str | None,
-    on_limit: str,
+    on_limit: Literal["error", "shed"],
     quiet: bool,
 ) -> None:
     """Find the matches of QUERIES, a file of queries or the text of one.
@@ -135,6 +135,8 @@ def run_command(
         if allowed is None:
             allowed = events.survey()
             chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
+        else:
+            _require_windows(chosen)
         out = stack.enter_context(Output(output, format_))
         refuse_binary_terminal(out)
         aside = Asides(
@@ -168,6 +170,15 @@ def _allow_unbounded(query: Query) -> Query:
     from ensue.pattern.query import Unbounded
 
     return query if query.within is not None else replace(query, within=Unbounded())
+
+
+def _require_windows(queries: Sequence[Query]) -> None:
+    for query in queries:
+        if query.within is None:
+            raise click.UsageError(
+                f"query {query.name} has no WITHIN, so on a stream it would keep every event for ever; "
+                "give it a window, or say WITHIN UNBOUNDED"
+            )
 
 
 @dataclass(slots=True)
