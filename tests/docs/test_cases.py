@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ensue
 from ensue.errors import EnsueError
+from ensue.events.schema import DType
+from ensue.events.times import to_microseconds
 from ensue.pattern.check import check
 from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, parse_case
 from ensue.testing.harness import assert_same
-from ensue.testing.oracle import evaluate_returns, find_matches
+from ensue.testing.oracle import OracleMatch, evaluate_returns, find_matches
 
 from . import blocks
 
 PAGE = blocks.ROOT / "docs" / "language.md"
+HEAD = ("match_id", "query", "begin", "end", "detected_at", "partition")
 EXAMPLES = [b for b in blocks.read_blocks(PAGE) if b.language == "case"]
 
 
@@ -40,6 +47,42 @@ def test_example_by_the_oracle(block: blocks.Block) -> None:
     for match, columns in zip(expected.matches, expected.returns, strict=True):
         if columns is not None:
             assert evaluate_returns(query, match, case.events, case.schema) == columns
+
+
+def positions(value: Any) -> int | tuple[int, ...] | None:
+    if value is None:
+        return None
+    return tuple(event["row"] for event in value) if isinstance(value, list) else value["row"]
+
+
+def in_units(moment: Any) -> Any:
+    """A time of a result as the case says it: an integer."""
+    return to_microseconds(moment) if isinstance(moment, date) else moment
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in EXAMPLES if isinstance(read(b).expected, ExpectedMatches)], ids=lambda b: f"line{b.line}"
+)
+def test_example_by_the_engine(block: blocks.Block) -> None:
+    case = read(block)
+    assert isinstance(case.expected, ExpectedMatches)
+    schema = replace(case.schema, columns={**case.schema.columns, "row": DType.INT})
+    rows = [{**event, "row": place} for place, event in enumerate(case.events)]
+    found = ensue.run(rows, case.query_text, schema=schema).to_pylist()
+    if case.parse().returns:
+        columns = [{k: v for k, v in match.items() if k not in HEAD} for match in found]
+        assert sorted(map(str, columns)) == sorted(map(str, case.expected.returns))
+        return
+    actual = [
+        OracleMatch(
+            in_units(match["begin"]),
+            in_units(match["end"]),
+            in_units(match["detected_at"]),
+            {name: positions(value) for name, value in match["events"].items()},
+        )
+        for match in found
+    ]
+    assert_same(actual, case.expected.matches)
 
 
 def test_the_page_has_examples() -> None:
