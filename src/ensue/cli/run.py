@@ -129,7 +129,7 @@ def run_command(
         batch_size=batch_size,
         live=allowed is not None,
     )
-    started = time.perf_counter()
+    clock = _Clock()
     with ExitStack() as stack:
         progress = stack.enter_context(_Progress(events, shown=not quiet and sys.stderr.isatty()))
         if allowed is None:
@@ -137,6 +137,7 @@ def run_command(
             chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
         else:
             _require_windows(chosen)
+        clock.stop("survey")
         out = stack.enter_context(Output(output, format_))
         refuse_binary_terminal(out)
         aside = Asides(
@@ -162,8 +163,9 @@ def run_command(
                     )
                 write_matches(matches, out)
                 progress.update()
+                clock.stop("start" if "start" not in clock.seconds else "run")
     if not quiet:
-        click.echo(summarize(engine, aside, time.perf_counter() - started), err=True)
+        click.echo(summarize(engine, aside, clock), err=True)
 
 
 def _allow_unbounded(query: Query) -> Query:
@@ -259,15 +261,30 @@ def write_matches(matches: Matches, output: Output) -> None:
         sink.write_table(matches.to_arrow())
 
 
-def summarize(engine: Engine, aside: Asides, seconds: float) -> str:
+class _Clock:
+    """Where the time goes: the survey, the start (loading the engine) and the run itself."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def stop(self, part: str) -> None:
+        """Count the time since the last stop to this part."""
+        now = time.perf_counter()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.last
+        self.last = now
+
+
+def summarize(engine: Engine, aside: Asides, clock: _Clock) -> str:
     """What came in, what became of it and what was found, in two or three lines."""
     counts = engine.counts
     received, rejected = counts.received + aside.unreadable, counts.rejected + aside.unreadable
-    rate = received / seconds if seconds > 0 else 0.0
+    working = clock.seconds.get("survey", 0.0) + clock.seconds.get("run", 0.0)
+    speed = f"{received / working:,.0f} events/s" if working > 0 else "no time"
     lines = [
         f"{received:,} events in: {counts.processed:,} processed, {counts.late:,} late, {rejected:,} rejected"
         f" ({counts.ignored:,} of types that no query names)",
-        f"{counts.matches:,} matches in {seconds:.2f} s ({rate:,.0f} events/s)",
+        f"{counts.matches:,} matches in {sum(clock.seconds.values()):.2f} s ({speed} once started)",
     ]
     if aside.first_reason is not None:
         where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
