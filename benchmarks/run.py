@@ -6,6 +6,7 @@ python benchmarks/run.py [--quick] [--events N] [--only NAME]... [--budget SECON
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -171,7 +172,7 @@ def measure_latency(chosen: argparse.Namespace) -> Grid:
     seen = measure_apart("latency", find(TYPICAL), min(200_000, chosen.events))
     row = (f"{seen['events']:,}", *(f"{seen[name] / 1000:.1f} µs" for name in ("median", "p99", "most")))
     heads = ("events that completed nothing", "median", "p99", "slowest")
-    return Grid(f"push_event, one dict at a time ({TYPICAL})", heads, (row,))
+    return Grid(f"{seen['call']}, one dict at a time ({TYPICAL})", heads, (row,))
 
 
 def measure_cold(chosen: argparse.Namespace) -> Grid:
@@ -191,16 +192,21 @@ def main() -> int:
         if wanted(workload.name, chosen.only):
             console.print(f"{workload.name}: {workload.query}", style="dim", markup=False, soft_wrap=True)
             lines.append(measure_line(workload, chosen))
-    grids = [report.overview(lines), report.absolute(lines), report.queries(lines)] if lines else []
+    faults = [fault for line in lines for fault in line.faults]
+    grids = [report.overview(lines), report.absolute(lines)] if lines else []
+    for grid in grids:
+        grid.show(console)
+    if lines:
+        grids.append(report.queries(lines))
     others = {"strings": measure_strings, "memory": measure_memory, "latency": measure_latency, "start": measure_cold}
     for name, measure_other in others.items():
         if wanted(name, chosen.only) and not chosen.peers_only:
-            console.print(name, style="dim")
-            grids.append(measure_other(chosen))
-    for grid in grids:
-        if grid.heads[0] != "name":
-            grid.show(console)
-    faults = [fault for line in lines for fault in line.faults]
+            try:
+                grids.append(measure_other(chosen))
+            except (RuntimeError, OSError, subprocess.CalledProcessError) as error:  # keep what was measured before
+                faults.append(f"{name}: {error}")
+            else:
+                grids[-1].show(console)
     for fault in faults:
         console.print(fault, style="red", markup=False)
     notes = [
