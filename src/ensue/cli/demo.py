@@ -16,7 +16,7 @@ QUERIES = """\
 -- Three symbols rise one after the other, each by more than the last.
 QUERY rising
 PATTERN SEQ(A a, B b, C c)
-WHERE 0.2 < a.diff < b.diff < c.diff
+WHERE 0.05 < a.diff < b.diff < c.diff
 WITHIN 1 minute;
 
 -- A large trade that no other symbol's large trade follows within two seconds.
