@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TypeAlias, assert_never
 
 from ensue.errors import InternalError
-from ensue.events.schema import Schema
+from ensue.events.schema import DType, Schema
 from ensue.events.times import MICROSECONDS, parse_time
 from ensue.pattern.expressions import (
     UNITS,
@@ -160,8 +160,11 @@ _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def analyze(query: Query, branch: Branch, schema: Schema) -> Conditions:
-    """Take a branch's conjuncts apart: local filters, comparisons of columns, and code for the rest."""
+def analyze(query: Query, branch: Branch, schema: Schema | None) -> Conditions:
+    """Take a branch's conjuncts apart: local filters, comparisons of columns, and code for the rest.
+
+    Without a schema the result is good for looking at, not for running: every attribute is taken for a number.
+    """
     filters: dict[str, list[Expression]] = {v.name: [] for v in branch.variables}
     conditions: list[Condition] = []
     lists = frozenset(v.name for v in branch.variables if v.kleene)
@@ -271,9 +274,10 @@ _Value: TypeAlias = tuple[list[Instruction], ValueType, bool]
 class _Compiler:
     """Compiles conjuncts to conditions, for the items of one query."""
 
-    def __init__(self, items: tuple[Item, ...], schema: Schema, lists: frozenset[str]) -> None:
+    def __init__(self, items: tuple[Item, ...], schema: Schema | None, lists: frozenset[str]) -> None:
         self.items = (*items, Item(EVENT, EVENT))
         self.schema = schema
+        self.times = schema or Schema({"ts": DType.INT})
         self.lists = lists
 
     def condition(self, conjunct: Expression) -> Condition:
@@ -356,7 +360,7 @@ class _Compiler:
             case str():
                 return [Constant(value)], ValueType.STRING, False
             case Duration(amount=amount, unit=unit):
-                length = amount * UNITS[unit] if unit is not None else fold_duration(value, self.schema)
+                length = amount * UNITS[unit] if unit is not None else fold_duration(value, self.times)
                 whole = int(length) if length == int(length) else length
                 is_float = isinstance(whole, float)
                 return [Constant(whole, is_float)], ValueType.DURATION, is_float
@@ -397,9 +401,9 @@ class _Compiler:
         code, kind, is_float = value
         if kind is ValueType.DURATION and other in (ValueType.INT, ValueType.FLOAT):
             if isinstance(expression, Literal) and isinstance(expression.value, Duration):
-                length = fold_duration(expression.value, self.schema)
+                length = fold_duration(expression.value, self.times)
                 return [Constant(length, isinstance(length, float))], other, isinstance(length, float)
-            unit = Constant(float(MICROSECONDS[self.schema.unit]), True)
+            unit = Constant(float(MICROSECONDS[self.times.unit]), True)
             return [*_floated(code, is_float), unit, Operate("F_DIVIDE")], ValueType.FLOAT, True
         if kind is ValueType.STRING and other is ValueType.TIMESTAMP and isinstance(expression, Literal):
             return [Constant(parse_time(str(expression.value)))], ValueType.TIMESTAMP, False

@@ -11,7 +11,7 @@ from ensue.planning.conditions import Condition, analyze
 from ensue.planning.plan import Plan, Tree, left_deep
 
 
-def default_plan(query: Query, branches: Sequence[Branch], schema: Schema) -> Plan:
+def default_plan(query: Query, branches: Sequence[Branch], schema: Schema | None) -> Plan:
     """Orders that start where a match ends and go on to whatever is tied most closely to what is bound already.
 
     No partial matches are stored: with unknown rates, searching back from the last event is the choice that cannot pile up state.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import combinations, permutations
 from typing import TypeAlias
 
@@ -36,6 +37,24 @@ class Plan:
 
     trees: tuple[Tree, ...]
     index: bool = True
+
+    def __str__(self) -> str:
+        """The trees in one line, `*` after a join whose partial matches are kept.
+
+        >>> print(Plan((Join(Join(Leaf("a"), Leaf("b"), stored=True), Leaf("c")),)))
+        ((a ⋈ b)* ⋈ c)
+        """
+        return " | ".join(_format_tree(tree, True) for tree in self.trees)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def _format_tree(tree: Tree, is_root: bool) -> str:
+    if isinstance(tree, Leaf):
+        return tree.variable
+    star = "*" if tree.stored and not is_root else ""  # what the root finds is the result, which is not kept
+    return f"({_format_tree(tree.left, False)} ⋈ {_format_tree(tree.right, False)}){star}"
 
 
 def variables_of(tree: Tree) -> tuple[str, ...]:

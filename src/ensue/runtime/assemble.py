@@ -387,8 +387,8 @@ class Assembler:
                 stored = name in parts.storage.leaves or leaf.negated
                 if stored and leaf.store is None:
                     leaf.store = self.add_store(at.KIND_LEAF, 0, f"events of {leaf.type}")
-        if len(self.leaves) >= at.COUNTED_BIT:
-            raise PlanError(f"the pattern has more than {at.COUNTED_BIT} different kinds of events")
+        if len(self.leaves) >= at.PRESENT_BIT:
+            raise PlanError(f"the pattern has more than {at.PRESENT_BIT} different kinds of events")
         for leaf in self.leaves:
             if leaf.store is not None:
                 leaf.store.columns = at.C_FIRST + len(self.partition) + len(leaf.columns)

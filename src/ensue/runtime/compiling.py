@@ -47,7 +47,9 @@ def read_queries(queries: Queries) -> tuple[Query, ...]:
     names = [q.name for q in named]
     for q in named:
         if names.count(q.name) > 1:
-            raise QueryNameError(f"two queries are called `{q.name}`", hint="give each a name of its own with QUERY name")
+            raise QueryNameError(
+                f"two queries are called `{q.name}`", hint="give each a name of its own with QUERY name"
+            )
     return named
 
 

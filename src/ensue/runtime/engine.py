@@ -23,6 +23,7 @@ from ensue.planning.plan import Plan
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
 from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
 from ensue.runtime.snapshot import pack, unpack
@@ -167,7 +168,10 @@ class Engine:
         self._ended = True
         if not self._evaluators:
             return found
-        blocks = [e.advance(s, 0, ended=True) for e, s in zip(self._evaluators, self._states, strict=True)]
+        blocks = [
+            e.advance(s, NULL, e.ranks(self._strings), ended=True)
+            for e, s in zip(self._evaluators, self._states, strict=True)
+        ]
         return Matches.concat([found, self._result(blocks)])
 
     def _check_open(self) -> None:
@@ -193,7 +197,7 @@ class Engine:
         watermark = self._intake.watermark
         if watermark is not None:
             for evaluator, state in zip(self._evaluators, self._states, strict=True):
-                later = evaluator.advance(state, watermark, ended=False)
+                later = evaluator.advance(state, watermark, evaluator.ranks(self._strings), ended=False)
                 if len(later):
                     blocks.append(later)
         result = self._result(blocks)
@@ -297,9 +301,7 @@ class Engine:
             if [e.digest for e in evaluators] != state["programs"]:
                 raise StateError("the snapshot is of another plan, or of another version of ensue")
             self._strings, self._evaluators = strings, evaluators
-            self._states = [
-                State(arena, *shed) for arena, shed in zip(arenas, state["shed"], strict=True)
-            ]
+            self._states = [State(arena, *shed) for arena, shed in zip(arenas, state["shed"], strict=True)]
             self._rows = RowStore.load(intake.schema, *parts["rows"])
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]

@@ -74,13 +74,20 @@ class Evaluator:
 
     def run_rows(self, state: State, columns: Int64s, rows: int, ranks: Int64s) -> MatchBlock:
         """Take prepared rows in."""
-        from ensue.runtime.kernels.step import step
-
         state.arena[at.S_ROW] = 0
+        if self.assembly.policy == "ANY":
+            from ensue.runtime.kernels.step import step
+        else:
+            from ensue.runtime.kernels.runs import step_runs as step
         return self._drive(state, lambda arena, out: step(self.assembly.program, arena, ranks, columns, out, rows))
 
-    def advance(self, state: State, now: int, *, ended: bool) -> MatchBlock:
+    def advance(self, state: State, now: int, ranks: Int64s, *, ended: bool) -> MatchBlock:
         """Let time reach `now`, or the input end: the matches that are known by that."""
+        if self.assembly.policy != "ANY":
+            from ensue.runtime.kernels.runs import advance_runs
+
+            program = self.assembly.program
+            return self._drive(state, lambda arena, out: advance_runs(program, arena, ranks, out, now, int(ended)))
         from ensue.runtime.kernels.step import advance
 
         return self._drive(state, lambda arena, out: advance(self.assembly.program, arena, out, now, int(ended)))

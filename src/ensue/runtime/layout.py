@@ -68,7 +68,17 @@ H_BUCKET_MASK = 10
 H_KIND = 11
 HEADER = 16
 
-KIND_TRIGGER, KIND_LEAF, KIND_NODE, KIND_PENDING, KIND_LIST, KIND_SCRATCH, KIND_COUNTERS, KIND_RUNS = range(8)
+(
+    KIND_TRIGGER,
+    KIND_LEAF,
+    KIND_NODE,
+    KIND_PENDING,
+    KIND_LIST,
+    KIND_SCRATCH,
+    KIND_COUNTERS,
+    KIND_RUNS,
+    KIND_LINKS,
+) = range(9)
 
 # -- columns of the trigger's row and of a batch ------------------------------------------------------------------------
 T_END, T_BEGIN, T_SEQ, T_MASK, T_KEY, T_POSITION, T_FLOOR, T_POSITION_FLOOR = range(8)
@@ -103,10 +113,38 @@ P_LIST_STORE = 14
 P_RUN_TABLE = 16  # offset of the run records of NEXT and STRICT, 0: none
 P_RUNS = 17
 P_STRICT = 18
+P_LINK_STORE = 19
+P_SLACK = 20  # how much longer than the window events are kept
 P_HEADER = 24
 
 COUNTED_BIT = 62
-"""The bit of a row's mask that says: this event's type is named by the pattern."""
+PRESENT_BIT = 61
+"""Bits of a row's mask beside those of the leaves: the event counts for WITHIN n EVENTS; it is in some partition."""
+
+# -- program: the runs of a branch under NEXT and STRICT ------------------------------------------------------------
+N_STORE = 0
+N_ITEMS = 1
+N_ITEM_TABLE = 2
+N_PROGRAM = 3  # offset of a program record: how a finished run is reported, its negations in its one step
+N_PLACE = 4  # column of the item that took last
+N_ALIVE = 5  # column: 1 while the run goes on
+RUN_RECORD = 6
+
+# -- program: an item of a run --------------------------------------------------------------------------------------
+M_BIT = 0
+M_STORE = 1  # the leaf's store
+M_SLOT = 2  # -1: a single event
+M_SCRATCH = 3
+M_MINIMUM = 4
+M_MAXIMUM = 5
+M_COLUMN = 6  # a single event's position in its leaf; a list's last link, followed by its length
+M_TAKE = 7  # conditions when the item takes an event
+M_TAKES = 8
+M_CLOSE = 9  # conditions on the whole list once the next item takes over
+M_CLOSES = 10
+ITEM_RECORD = 12
+LINK_END, LINK_POSITION, LINK_PREVIOUS = 0, 1, 2
+LINK_COLUMNS = 3
 
 # -- program: a leaf ----------------------------------------------------------------------------------------------------
 L_STORE = 0  # -1: streamed, not stored
@@ -175,6 +213,7 @@ REF_SOURCE, REF_FIRST_BEGIN, REF_LAST_END = range(3)
 PREDICATE_RECORD = 4  # operator, candidate column, source, source column
 INSERT_RECORD = 3  # store, number of copies, offset of the copies (source, column pairs)
 CONDITION_RECORD = 4  # code offset, instructions, iterations, offset of iterations (slot, first element)
+NEWEST, NEWEST_PAIR = -1, -2  # as first element: the last of the list; the same, if it has one before it
 PENDING_RECORD = 6
 (
     D_STORE,

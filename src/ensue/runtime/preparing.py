@@ -59,11 +59,12 @@ def prepare(assembly: Assembly, batch: EventBatch, schema: Schema, strings: Stri
         for expression in leaf.filter.expressions:
             here &= (evaluate(expression, batch, schema, strings) == 1)[chosen]
         mask |= here.astype(np.int64) << bit
-    if strict or assembly.count_window is not None:
-        mask |= _in_partition(assembly, columns).astype(np.int64) << at.COUNTED_BIT
-    columns[at.T_MASK] = mask
+    inside = _in_partition(assembly, columns)
     if strict:
-        return Prepared(columns, len(chosen))
+        mask |= inside.astype(np.int64) << at.PRESENT_BIT
+    if assembly.count_window is not None:
+        mask |= (inside & wanted[codes]).astype(np.int64) << at.COUNTED_BIT
+    columns[at.T_MASK] = mask
     useful = mask != 0
     if not useful.all():
         columns = np.ascontiguousarray(columns[:, useful])

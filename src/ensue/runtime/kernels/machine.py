@@ -69,6 +69,7 @@ from ensue.runtime.layout import (
     KLEENE_STORE,
     KLEENE_TAIL,
     LIST_POSITION,
+    NEWEST_PAIR,
     NULL,
     P_LIST_STORE,
     ROLE_CURRENT,
@@ -366,6 +367,18 @@ def evaluate(P, S, R, code, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def first_element(P, S, iteration):  # type: ignore[no-untyped-def]
+    """The element that an iteration over a list starts with; its length if there is none."""
+    first = P[iteration + 1]
+    length = list_length(S, P[iteration])
+    if first >= 0:
+        return first
+    if first == NEWEST_PAIR and length < 2:
+        return length
+    return length - 1
+
+
+@kernel
 def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
     """Whether a condition is true, for every element (or adjacent pair) of the Kleene lists that it iterates over."""
     code = P[condition]
@@ -376,7 +389,7 @@ def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
         return evaluate(P, S, R, code, count) == 1
     for k in range(iterations):
         slot = P[table + 2 * k]
-        first = P[table + 2 * k + 1]
+        first = first_element(P, S, table + 2 * k)
         if first >= list_length(S, slot):
             return True  # nothing to hold for
         S[KLEENE_AT + slot] = first
@@ -389,7 +402,7 @@ def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
             S[KLEENE_AT + slot] += 1
             if S[KLEENE_AT + slot] < list_length(S, slot):
                 break
-            S[KLEENE_AT + slot] = P[table + 2 * k + 1]
+            S[KLEENE_AT + slot] = first_element(P, S, table + 2 * k)
             k -= 1
         if k < 0:
             return True

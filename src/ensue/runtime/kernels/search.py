@@ -355,7 +355,7 @@ def settle(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
             return False
     for k in range(P[step + ST_INSERTS]):
         record = P[step + ST_INSERT] + k * INSERT_RECORD
-        append_match(P, S, P[record], P[record + 1], P[record + 2], depth)
+        append_match(P, S, P[record], P[record + 1], P[record + 2], depth, S[S_NOW])
     lates = P[step + ST_LATE_AFTERS]
     if lates > 0 and not all_hold(P, S, R, P[step + ST_LATE_AFTER], lates):
         return False
@@ -366,13 +366,13 @@ def settle(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def append_match(P, S, store, copies, table, depth):  # type: ignore[no-untyped-def]
+def append_match(P, S, store, copies, table, depth, end):  # type: ignore[no-untyped-def]
     """Append the partial match bound so far to a store that has room; the row."""
     header = HEADERS + store * HEADER
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     row = S[header + H_TAIL]
-    S[offset + C_END * capacity + row] = S[S_NOW]
+    S[offset + C_END * capacity + row] = end
     S[offset + C_BEGIN * capacity + row] = S[DEPTH_BEGIN + depth]
     S[offset + C_KEY * capacity + row] = S[TRIGGER + T_KEY]
     least = S[TRIGGER + T_POSITION]
@@ -436,7 +436,7 @@ def total_elements(P, S, program):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def emit(P, S, O, program, begin):  # type: ignore[no-untyped-def]
+def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def]
     """Write the match in hand to the output block."""
     o = S[S_OUT]
     start = o
@@ -444,8 +444,8 @@ def emit(P, S, O, program, begin):  # type: ignore[no-untyped-def]
         o += 1
     O[o] = P[program + G_BRANCH]
     O[o + 1] = begin
-    O[o + 2] = S[S_NOW]
-    O[o + 3] = S[S_NOW]
+    O[o + 2] = end
+    O[o + 3] = detected
     o += 4
     table = P[program + G_EMIT_TABLE]
     for k in range(P[program + G_EMITS]):
@@ -471,12 +471,12 @@ def emit(P, S, O, program, begin):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def wait(P, S, program, depth, begin):  # type: ignore[no-untyped-def]
+def wait(P, S, program, depth, begin, end):  # type: ignore[no-untyped-def]
     """Keep the match in hand until its window has passed."""
     pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
     store = P[pending + D_STORE]
     header = HEADERS + store * HEADER
-    row = append_match(P, S, store, P[program + G_COPIES], P[program + G_COPY_TABLE], depth)
+    row = append_match(P, S, store, P[program + G_COPIES], P[program + G_COPY_TABLE], depth, end)
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     S[offset + C_BEGIN * capacity + row] = begin
@@ -606,9 +606,9 @@ def finish(P, S, O, program, depth):  # type: ignore[no-untyped-def]
     """What becomes of a whole match: it is written out, or waits."""
     complete = P[program + G_COMPLETE]
     if complete == COMPLETE_WAIT and must_wait(P, S, program):
-        wait(P, S, program, depth, S[DEPTH_BEGIN + depth])
+        wait(P, S, program, depth, S[DEPTH_BEGIN + depth], S[S_NOW])
     elif complete == COMPLETE_EMIT or complete == COMPLETE_WAIT:
-        emit(P, S, O, program, S[DEPTH_BEGIN + depth])
+        emit(P, S, O, program, S[DEPTH_BEGIN + depth], S[S_NOW], S[S_NOW])
 
 
 @kernel

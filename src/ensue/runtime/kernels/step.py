@@ -46,6 +46,7 @@ from ensue.runtime.layout import (
     P_WINDOW,
     PENDING_DEADLINE,
     PENDING_RECORD,
+    PRESENT_BIT,
     PROGRAM_RECORD,
     S_DEADLINE,
     S_DEPTH,
@@ -69,7 +70,7 @@ from ensue.runtime.layout import (
     TRIGGER,
 )
 
-LEAF_BITS = np.uint64((1 << COUNTED_BIT) - 1)
+LEAF_BITS = np.uint64((1 << PRESENT_BIT) - 1)
 
 
 @kernel

@@ -29,9 +29,14 @@ from ensue.runtime.layout import (
     HEADER,
     HEADERS,
     KIND_LEAF,
+    KIND_LINKS,
     KIND_LIST,
     KIND_NODE,
     KIND_PENDING,
+    KIND_RUNS,
+    LINK_END,
+    N_ALIVE,
+    N_STORE,
     NULL,
     P_COUNT_WINDOW,
     P_COUNTERS,
@@ -39,10 +44,14 @@ from ensue.runtime.layout import (
     P_PARTITION_COLUMNS,
     P_PENDING_TABLE,
     P_PENDINGS,
+    P_RUN_TABLE,
+    P_RUNS,
+    P_SLACK,
     P_STORES,
     P_WINDOW,
     PENDING_DEADLINE,
     PENDING_RECORD,
+    RUN_RECORD,
     S_FAULT,
     S_NEED,
     S_NOW,
@@ -126,22 +135,34 @@ def count_event(P, S):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def run_record(P, S, header):  # type: ignore[no-untyped-def]
+    """The record of the branch whose runs a store holds."""
+    store = (header - HEADERS) // HEADER
+    for k in range(P[P_RUNS]):
+        if P[P[P_RUN_TABLE] + k * RUN_RECORD + N_STORE] == store:
+            return P[P_RUN_TABLE] + k * RUN_RECORD
+    return P[P_RUN_TABLE]
+
+
+@kernel
 def is_live(P, S, header, row):  # type: ignore[no-untyped-def]
     """Whether a row can still matter."""
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     if S[header + H_KIND] == KIND_PENDING:
         return S[offset + PENDING_DEADLINE * capacity + row] != NULL
+    if S[header + H_KIND] == KIND_RUNS:
+        return S[offset + P[run_record(P, S, header) + N_ALIVE] * capacity + row] == 1
     if P[P_COUNT_WINDOW] != NULL:
         floor = S[TRIGGER + T_POSITION_FLOOR]
         if P[P_COUNTERS] >= 0:
             counters = HEADERS + P[P_COUNTERS] * HEADER
             slot = find_counter(P, S, offset + C_FIRST * capacity + row, capacity)
             floor = S[S[counters + H_OFFSET] + slot] - P[P_COUNT_WINDOW]
-        return S[offset + C_POSITION * capacity + row] > floor
+        return S[offset + C_POSITION * capacity + row] > floor - P[P_SLACK]
     if P[P_WINDOW] == NULL:
         return True
-    return S[offset + C_BEGIN * capacity + row] > S[TRIGGER + T_FLOOR]
+    return S[offset + C_BEGIN * capacity + row] > S[TRIGGER + T_FLOOR] - P[P_SLACK]
 
 
 @kernel
@@ -149,7 +170,7 @@ def expire(P, S, header):  # type: ignore[no-untyped-def]
     """Move a store's head past the rows that have left the window, as far as they lie at the front."""
     kind = S[header + H_KIND]
     column = C_BEGIN if kind == KIND_LEAF else C_END
-    floor = S[TRIGGER + T_FLOOR]
+    floor = S[TRIGGER + T_FLOOR] - P[P_SLACK]
     if P[P_COUNT_WINDOW] != NULL:
         head = S[header + H_HEAD]
         while head < S[header + H_TAIL] and kind == KIND_LEAF and not is_live(P, S, header, head):
@@ -204,7 +225,21 @@ def purge(P, S, header):  # type: ignore[no-untyped-def]
                         oldest = min(oldest, S[firsts + row])
         drop_front(S, header, oldest - S[header + H_BASE])
         return S[header + H_TAIL]
-    if kind != KIND_LEAF and kind != KIND_NODE and kind != KIND_PENDING:
+    if kind == KIND_LINKS:  # a run's links are not older than the run
+        oldest = S[S_NOW] + 1
+        for k in range(P[P_RUNS]):
+            runs = HEADERS + P[P[P_RUN_TABLE] + k * RUN_RECORD + N_STORE] * HEADER
+            for row in range(S[runs + H_HEAD], S[runs + H_TAIL]):
+                if is_live(P, S, runs, row):
+                    oldest = min(oldest, S[S[runs + H_OFFSET] + C_END * S[runs + H_CAPACITY] + row])
+                    break
+        ends = S[header + H_OFFSET] + LINK_END * S[header + H_CAPACITY]
+        gone = np.int64(0)
+        while gone < S[header + H_TAIL] and S[ends + gone] < oldest:
+            gone += 1
+        drop_front(S, header, gone)
+        return S[header + H_TAIL]
+    if kind != KIND_LEAF and kind != KIND_NODE and kind != KIND_PENDING and kind != KIND_RUNS:
         return S[header + H_TAIL]
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]

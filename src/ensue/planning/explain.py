@@ -1,0 +1,355 @@
+"""How a plan is shown: as a tree in text, as a Mermaid flowchart, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+from ensue.errors import PlanError
+from ensue.events.schema import Schema
+from ensue.pattern.normalize import normalize
+from ensue.pattern.query import Query
+from ensue.planning.explanation import (
+    AbsenceExplanation,
+    BranchExplanation,
+    ConditionExplanation,
+    Explanation,
+    InputExplanation,
+    NodeExplanation,
+    StepExplanation,
+    TriggerExplanation,
+    describe,
+)
+from ensue.planning.plan import Plan
+
+FORMATS = ("text", "mermaid", "json")
+
+
+def explain(plans: Sequence[tuple[Query, Plan | None, Schema | None]], format: str = "text") -> str:
+    """Queries with their plans, shown as `text`, `mermaid` or `json`.
+
+    Without a plan the default one is shown; without a schema only what does not depend on the types of columns.
+
+    >>> from ensue.pattern.query import Item, Query, Seq
+    >>> query = Query(Seq((Item("A", "a"), Item("B", "b"))), name="pairs")
+    >>> print(explain([(query, None, None)]).splitlines()[0])
+    pairs: PATTERN SEQ(A a, B b)
+    """
+    if format not in FORMATS:
+        raise PlanError(f"a plan is shown as {', '.join(FORMATS)}; there is no format `{format}`")
+    described = [describe(query, normalize(query), plan, schema) for query, plan, schema in plans]
+    if format == "text":
+        return "\n\n".join(render_text(one) for one in described)
+    if format == "mermaid":
+        return render_mermaid(described)
+    return json.dumps([asdict(one) for one in described], indent=2, ensure_ascii=False)
+
+
+# -- text ------------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Entry:
+    """A line with the lines that belong to it (`details`) and the entries below it."""
+
+    label: str
+    details: list[str] = field(default_factory=list)
+    entries: list[_Entry] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        yield _one_line(self.label)
+        for detail in self.details:
+            yield ("│  " if self.entries else "   ") + _one_line(detail)
+        for k, entry in enumerate(self.entries):
+            is_last = k == len(self.entries) - 1
+            for n, line in enumerate(entry.lines()):
+                if n == 0:
+                    yield ("└─ " if is_last else "├─ ") + line
+                else:
+                    yield ("   " if is_last else "│  ") + line
+
+
+def _one_line(text: str) -> str:
+    """A constant of a query may hold line breaks; the tree must not."""
+    return "↵".join(text.splitlines())
+
+
+def render_text(explanation: Explanation) -> str:
+    """An explanation as a tree in text."""
+    root = _Entry(f"{explanation.query}: {explanation.text}", details=_facts(explanation))
+    several = len(explanation.branches) > 1
+    for k, branch in enumerate(explanation.branches, 1):
+        title = "order in time: " + ", ".join(branch.order)
+        if several:
+            root.entries.append(
+                _Entry(f"branch {k} of {len(explanation.branches)}", [title], _branch_entries(branch, explanation))
+            )
+        else:
+            root.details.append(title)
+            root.entries += _branch_entries(branch, explanation)
+    return "\n".join(root.lines())
+
+
+def _facts(explanation: Explanation) -> list[str]:
+    window = (
+        "no window: nothing expires" if explanation.window in (None, "UNBOUNDED") else f"WITHIN {explanation.window}"
+    )
+    facts = [f"policy {explanation.policy}, {window}"]
+    if explanation.partition_by:
+        facts[0] += f", partitions by {', '.join(explanation.partition_by)}"
+    if explanation.plan is not None:
+        facts.append(f"plan {explanation.plan}")
+    if not explanation.types_known:
+        facts.append("columns are not known yet: their types will tell how conditions are decided, and may add filters")
+    if not explanation.evaluated:
+        facts.append("AGG is not evaluated by this version: matches would be found as shown")
+    return facts
+
+
+def _branch_entries(branch: BranchExplanation, explanation: Explanation) -> list[_Entry]:
+    if branch.tree is None:
+        return _chain_entries(branch, explanation.policy)
+    entries = [_node_entry(branch.tree, True)]
+    for absence, given in zip(branch.absences, branch.absence_inputs, strict=True):
+        entry = _Entry(f"absent {_input_text(given)}")
+        if absence.known == "when the window has passed":
+            entry.details.append(
+                f"each that comes refutes the waiting matches that it would fit into{_against(absence)}"
+            )
+        entries.append(entry)
+    entries += [_trigger_entry(trigger) for trigger in branch.triggers]
+    return entries
+
+
+def _node_entry(node: NodeExplanation, is_root: bool) -> _Entry:
+    names = ", ".join(node.variables)
+    if node.input is not None and is_root:
+        entry = _Entry(f"match of {names}", entries=[_Entry(_input_text(node.input))])
+    elif node.input is not None:
+        entry = _Entry(_input_text(node.input))
+    else:
+        entry = _Entry(f"match of {names}" if is_root else f"join of {names} — {_keeping(node)}")
+        entry.entries = [_node_entry(child, False) for child in node.children]
+    if node.conditions:
+        entry.details.append("on " + ", ".join(node.conditions))
+    entry.details += [_absence_text(absence) for absence in node.absences]
+    return entry
+
+
+def _keeping(node: NodeExplanation) -> str:
+    if node.stored:
+        return "stored"
+    return "found again when needed" + (" (stored it would never be read, or holds a list)" if node.asked else "")
+
+
+def _input_text(given: InputExplanation) -> str:
+    text = f"{given.variable}: "
+    text += f"{given.type} events" if given.count in ("one", "none") else f"list of {given.count} {given.type} events"
+    if given.filters:
+        text += " with " + ", ".join(given.filters)
+    if given.stored is not None:
+        text += " — "
+        if not given.stored:
+            text += "streamed past: nothing looks back for it"
+        elif given.while_held:
+            held = [_all(group) for group in given.while_held]
+            text += f"stored, but only while {' or '.join(held)} held"
+        else:
+            text += "stored"
+    if given.shares:
+        text += f"; one input with {', '.join(given.shares)}"
+    return text
+
+
+def _all(group: Sequence[str]) -> str:
+    names = [f"({name})" if "," in name else name for name in group]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _absence_text(absence: AbsenceExplanation) -> str:
+    return f"absence of {absence.variable} {_place(absence)}{_against(absence)}, known {absence.known}"
+
+
+def _place(absence: AbsenceExplanation) -> str:
+    after, before = " and ".join(absence.after), " and ".join(absence.before)
+    if after and before:
+        return f"after {after} and before {before}"
+    if after:
+        return f"after {after}"
+    return f"before {before}" if before else "anywhere in the window"
+
+
+def _against(absence: AbsenceExplanation) -> str:
+    return f" with {', '.join(absence.conditions)}" if absence.conditions else ""
+
+
+def _trigger_entry(trigger: TriggerExplanation) -> _Entry:
+    role = f"{trigger.variable}, the last of its list" if trigger.first.takes == "list" else trigger.variable
+    entry = _Entry(f"when an event of {trigger.type} comes as {role}")
+    if trigger.empty:
+        entry.details.append(f"with {', '.join(trigger.empty)} empty: nothing of it can come before")
+    entry.details += [_decision_text(c, trigger.first) for c in trigger.first.conditions]
+    entry.details += [f"   check {_absence_text(a)}" for a in trigger.first.absences]
+    for k, step in enumerate(trigger.steps, 1):
+        entry.details += _step_lines(k, step)
+    entry.details.append(_outcome(trigger))
+    return entry
+
+
+def _step_lines(number: int, step: StepExplanation) -> Iterator[str]:
+    names = ", ".join(step.variables)
+    match step.takes:
+        case "list":
+            text = f"{number}. make the lists of {names}"
+        case "partial matches":
+            text = f"{number}. look through the partial matches of {names}"
+        case _:
+            text = f"{number}. look through {names}"
+    if step.index is not None:
+        text += f", by index on {step.index}"
+    if step.order:
+        text += f", {', '.join(step.order)}"
+    yield text
+    for condition in step.conditions:
+        if condition.by != "index":
+            yield _decision_text(condition, step)
+    for absence in step.absences:
+        yield f"   check {_absence_text(absence)}"
+    for node in step.stores:
+        yield f"   store the partial match of {', '.join(node)}"
+
+
+def _decision_text(condition: ConditionExplanation, step: StepExplanation) -> str:
+    by = "" if condition.by is None else f" (by {condition.by})"
+    match condition.on:
+        case "newest":
+            return f"   try {condition.text}{by} on the newest element"
+        case "element":
+            return f"   keep elements with {condition.text}{by}"
+        case "pair":
+            return f"   keep adjacent pairs with {condition.text}{by}"
+        case "bound" if step.takes == "list":
+            return f"   keep complete lists with {condition.text}{by}"
+        case _:
+            return f"   keep {condition.text}{by}"
+
+
+def _outcome(trigger: TriggerExplanation) -> str:
+    if trigger.gives == "partial match":
+        return "⇒ no match yet"
+    if trigger.gives == "match":
+        return "⇒ a match"
+    waiting = "waits until its window has passed"
+    if not trigger.waits_if_empty:
+        return f"⇒ a match that {waiting}"
+    groups = " or ".join(", ".join(group) for group in trigger.waits_if_empty)
+    return f"⇒ a match; it {waiting} if {groups} is empty"
+
+
+def _chain_entries(branch: BranchExplanation, policy: str) -> list[_Entry]:
+    entries = []
+    for k, node in enumerate(branch.chain):
+        assert node.input is not None
+        name, count = node.variables[0], node.input.count
+        takes = "may take" if count.startswith(("0", "any")) else "takes"
+        which = "the very next event" if policy == "STRICT" else "the earliest later event that fits"
+        label = f"then {name} {takes} {which}" if k else f"each event that can be {name} begins a run"
+        entry = _Entry(label, [_input_text(node.input)])
+        if count not in ("one", "1", "0 to 1"):
+            following = "" if k == len(branch.chain) - 1 else ", until the next variable can take one"
+            entry.details.append(f"   go on with each event that fits{following}")
+        entry.details += [f"   keep {text}" for text in node.conditions]
+        entries.append(entry)
+    for absence, given in zip(branch.absences, branch.absence_inputs, strict=True):
+        entries.append(
+            _Entry(f"absent {_input_text(given)}", [f"{_absence_text(absence)}; no other match is looked for"])
+        )
+    ends = "nothing can take the next event" if policy == "STRICT" else "their window has passed"
+    entries.append(_Entry(f"runs are kept until they are complete or {ends}"))
+    return entries
+
+
+# -- Mermaid ---------------------------------------------------------------------------------------------------------
+def render_mermaid(explanations: Sequence[Explanation]) -> str:
+    """Explanations as one Mermaid flowchart: inputs at the bottom, stored ones as cylinders, matches on top."""
+    chart = _Chart()
+    for explanation in explanations:
+        with_branches = len(explanation.branches) > 1
+        for k, branch in enumerate(explanation.branches, 1):
+            title = f"{explanation.query}, branch {k}" if with_branches else explanation.query
+            chart.open(f"{title}: {explanation.text}")
+            if branch.tree is None:
+                chart.chain(branch, explanation.policy)
+            else:
+                chart.branch(branch)
+            chart.close()
+    return "\n".join(chart.lines)
+
+
+class _Chart:
+    """The lines of a flowchart in the making; nodes are numbered, so that no name of a query is an identifier."""
+
+    def __init__(self) -> None:
+        self.lines = ["flowchart BT"]
+        self.count = 0
+        self.boxes = 0
+
+    def open(self, title: str) -> None:
+        self.boxes += 1
+        self.lines.append(f'  subgraph s{self.boxes}["{_escape(title)}"]')
+
+    def close(self) -> None:
+        self.lines.append("  end")
+
+    def node(self, parts: Sequence[str], shape: str) -> str:
+        self.count += 1
+        name = f"n{self.count}"
+        left, right = {"store": ("[(", ")]"), "stream": ("([", "])"), "join": ("[", "]"), "match": ("{{", "}}")}[shape]
+        label = "<br/>".join(_escape(part) for part in parts)
+        self.lines.append(f'    {name}{left}"{label}"{right}')
+        return name
+
+    def edge(self, source: str, target: str, label: str = "", *, dotted: bool = False) -> None:
+        arrow = "-.->" if dotted else "-->"
+        said = f'|"{_escape(label)}"|' if label else ""
+        self.lines.append(f"    {source} {arrow}{said} {target}")
+
+    def branch(self, branch: BranchExplanation) -> None:
+        assert branch.tree is not None
+        absent = {a.variable: given for a, given in zip(branch.absences, branch.absence_inputs, strict=True)}
+        self._tree(branch.tree, absent, True)
+
+    def _tree(self, node: NodeExplanation, absent: dict[str, InputExplanation], is_root: bool) -> str:
+        if node.input is not None:
+            name = self.node([_input_text(node.input), *node.conditions], "store" if node.input.stored else "stream")
+            if is_root:
+                self.edge(name, top := self.node([f"match of {node.variables[0]}"], "match"))
+                name = top
+        else:
+            title = f"{'match' if is_root else 'join'} of {', '.join(node.variables)}"
+            shape = "match" if is_root else "store" if node.stored else "join"
+            name = self.node([title, *node.conditions], shape)
+            for child in node.children:
+                self.edge(self._tree(child, absent, False), name)
+        for absence in node.absences:
+            given = self.node([f"absent {_input_text(absent[absence.variable])}"], "store")
+            self.edge(given, name, _absence_text(absence), dotted=True)
+        return name
+
+    def chain(self, branch: BranchExplanation, policy: str) -> None:
+        previous = None
+        for node in branch.chain:
+            assert node.input is not None
+            name = self.node([_input_text(node.input), *node.conditions], "stream")
+            if previous is not None:
+                self.edge(previous, name, "the very next event" if policy == "STRICT" else "the earliest that fits")
+            previous = name
+        match = self.node(["match"], "match")
+        if previous is not None:
+            self.edge(previous, match)
+        for absence, given in zip(branch.absences, branch.absence_inputs, strict=True):
+            self.edge(self.node([f"absent {_input_text(given)}"], "store"), match, _absence_text(absence), dotted=True)
+
+
+def _escape(text: str) -> str:
+    """Text inside a quoted label: whatever could end it or be read as markup is written as its number."""
+    return "".join(f"#{ord(c)};" if c in '"#&;<>`\\|\r\n' else c for c in text)
