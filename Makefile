@@ -44,7 +44,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## three queries over a generated stream of trades
 	$(BIN)/ensue demo
 
-test: $(READY)  ## all tests, $(JOBS) at a time (ARGS="tests/cli -k run" for some)
+test: $(READY)  ## all tests, JOBS=2 at a time (ARGS="tests/cli -k run" for some)
 	$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 bench: $(READY)  ## measure ensue beside a Python loop, DuckDB and C (ARGS=--quick for a first look)
@@ -62,8 +62,8 @@ fmt: $(READY)  ## lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: $(READY)  ## the property tests, for longer (CASES=20000)
-	ENSUE_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest -q -n $(JOBS) -m fuzz $(ARGS)
+fuzz: $(READY)  ## the engine against the oracle on random cases not seen before (CASES=20000, ARGS="--first N")
+	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),20000) --jobs $(JOBS) $(ARGS)
 
 lock: $(READY)  ## renew requirements.lock from pyproject.toml (UPGRADE=1 for newer versions)
 	$(BIN)/$(LOCK_COMMAND) $(if $(UPGRADE),--upgrade)
