@@ -107,7 +107,7 @@ def _facts(explanation: Explanation) -> list[str]:
 
 def _branch_entries(branch: BranchExplanation, explanation: Explanation) -> list[_Entry]:
     if branch.tree is None:
-        return _chain_entries(branch, explanation.policy)
+        return _chain_entries(branch, explanation)
     entries = [_node_entry(branch.tree, True)]
     for absence, given in zip(branch.absences, branch.absence_inputs, strict=True):
         entry = _Entry(f"absent {_input_text(given)}")
@@ -245,13 +245,14 @@ def _outcome(trigger: TriggerExplanation) -> str:
     return f"⇒ a match; it {waiting} if {groups} is empty"
 
 
-def _chain_entries(branch: BranchExplanation, policy: str) -> list[_Entry]:
+def _chain_entries(branch: BranchExplanation, explanation: Explanation) -> list[_Entry]:
+    strict = explanation.policy == "STRICT"
     entries = []
     for k, node in enumerate(branch.chain):
         assert node.input is not None
         name, count = node.variables[0], node.input.count
         takes = "may take" if count.startswith(("0", "any")) else "takes"
-        which = "the very next event" if policy == "STRICT" else "the earliest later event that fits"
+        which = "the very next event" if strict else "the earliest later event that fits"
         label = f"then {name} {takes} {which}" if k else f"each event that can be {name} begins a run"
         entry = _Entry(label, [_input_text(node.input)])
         if count not in ("one", "1", "0 to 1"):
@@ -263,8 +264,10 @@ def _chain_entries(branch: BranchExplanation, policy: str) -> list[_Entry]:
         entries.append(
             _Entry(f"absent {_input_text(given)}", [f"{_absence_text(absence)}; no other match is looked for"])
         )
-    ends = "nothing can take the next event" if policy == "STRICT" else "their window has passed"
-    entries.append(_Entry(f"runs are kept until they are complete or {ends}"))
+    ends = ["they are complete"]
+    ends += ["nothing can take the next event"] * strict
+    ends += ["their window has passed"] * (explanation.window not in (None, "UNBOUNDED"))
+    entries.append(_Entry(f"runs are kept until {' or '.join(ends)}"))
     return entries
 
 

@@ -307,7 +307,7 @@ def _describe_chain(branch: Branch, conditions: Conditions, types_known: bool) -
                 variables=(variable.name,),
                 stored=False,
                 asked=False,
-                conditions=tuple(c.text + _closing(c) for c in decided),
+                conditions=tuple(c.text + _closing(c, variable.name) for c in decided),
                 absences=(),
                 input=InputExplanation(
                     variable.name,
@@ -333,9 +333,9 @@ def _in_order(branch: Branch) -> list[Variable]:
     return sorted(branch.variables, key=lambda v: len(branch.predecessors(v.name)))
 
 
-def _closing(condition: Condition) -> str:
-    lists = ", ".join(sorted(condition.whole))
-    return f" (when the list of {lists} is closed)" if lists else ""
+def _closing(condition: Condition, name: str) -> str:
+    """When a condition on a whole list is decided, which is not when an element is taken."""
+    return f" (when the list of {name} is closed)" if name in condition.whole else ""
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ _LIST = -1  # in place of a row's source: the variable is bound to a list
 _NEGATED = -2  # the source of the event that an absence forbids
 
 Source: TypeAlias = tuple[str, Filter, bool]
-"""What tells the inputs of a query apart: type, filter, whether it is negated. Variables alike in these share a store."""
+"""What tells the inputs of a query apart: type, filter, whether it is negated. Variables with the same share one."""
 
 
 class How(Enum):
