@@ -294,7 +294,7 @@ def test_explain_of_a_wrong_query(shell: Shell) -> None:
 
 
 def test_demo(shell: Shell, tmp_path: Path) -> None:
-    code, out, _ = shell("demo", "--events", 60000, "--folder", tmp_path)
+    code, out, _ = shell("demo", "--folder", tmp_path)
     assert code == 0
     (place,) = tmp_path.iterdir()
     assert sorted(path.name for path in place.iterdir()) == [
