@@ -138,12 +138,24 @@ def _node_entry(node: NodeExplanation, is_root: bool) -> _Entry:
 def _keeping(node: NodeExplanation) -> str:
     if node.stored:
         return "stored"
-    return "found again when needed" + (" (stored it would never be read, or holds a list)" if node.asked else "")
+    if not node.asked:
+        return "found again when needed"
+    has_list = any(given.count != "one" for given in _inputs(node))
+    return f"found again when needed ({'it has a list' if has_list else 'nothing would look back for it if stored'})"
+
+
+def _inputs(node: NodeExplanation) -> Iterator[InputExplanation]:
+    if node.input is not None:
+        yield node.input
+    for child in node.children:
+        yield from _inputs(child)
 
 
 def _input_text(given: InputExplanation) -> str:
     text = f"{given.variable}: "
-    text += f"{given.type} events" if given.count in ("one", "none") else f"list of {given.count} {given.type} events"
+    if given.count not in ("one", "none"):
+        text += f"list of {'any number of' if given.count == 'any number' else given.count} "
+    text += f"{given.type} events"
     if given.filters:
         text += " with " + ", ".join(given.filters)
     if given.stored is not None:
@@ -169,6 +181,11 @@ def _absence_text(absence: AbsenceExplanation) -> str:
     return f"absence of {absence.variable} {_place(absence)}{_against(absence)}, known {absence.known}"
 
 
+def _check_text(absence: AbsenceExplanation) -> str:
+    by = "" if absence.index is None else f", by index on {absence.index}"
+    return f"   check that no {absence.variable} is there {_place(absence)}{_against(absence)}{by}"
+
+
 def _place(absence: AbsenceExplanation) -> str:
     after, before = " and ".join(absence.after), " and ".join(absence.before)
     if after and before:
@@ -188,7 +205,7 @@ def _trigger_entry(trigger: TriggerExplanation) -> _Entry:
     if trigger.empty:
         entry.details.append(f"with {', '.join(trigger.empty)} empty: nothing of it can come before")
     entry.details += [_decision_text(c, trigger.first) for c in trigger.first.conditions]
-    entry.details += [f"   check {_absence_text(a)}" for a in trigger.first.absences]
+    entry.details += [_check_text(absence) for absence in trigger.first.absences]
     for k, step in enumerate(trigger.steps, 1):
         entry.details += _step_lines(k, step)
     entry.details.append(_outcome(trigger))
@@ -213,7 +230,7 @@ def _step_lines(number: int, step: StepExplanation) -> Iterator[str]:
         if condition.by != "index":
             yield _decision_text(condition, step)
     for absence in step.absences:
-        yield f"   check {_absence_text(absence)}"
+        yield _check_text(absence)
     for node in step.stores:
         yield f"   store the partial match of {', '.join(node)}"
 

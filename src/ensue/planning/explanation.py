@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ensue.events.schema import Schema
 from ensue.pattern.expressions import Attribute, Expression, rewrite
@@ -18,6 +18,7 @@ from ensue.planning.searches import (
     BranchSearches,
     Check,
     Decision,
+    How,
     Search,
     SearchStep,
     Source,
@@ -40,7 +41,8 @@ class ConditionExplanation:
 class AbsenceExplanation:
     """An absence: events of `type` that must not be `after` and `before` some events of the match.
 
-    `known` says when it is decided; `conditions` are what such an event would have to satisfy against the match.
+    `known` says when it is decided; `conditions` are what such an event would have to satisfy against the match;
+    `index` is what a step looks for it by.
     """
 
     variable: str
@@ -49,6 +51,7 @@ class AbsenceExplanation:
     before: tuple[str, ...]
     known: str  # "at once" | "with the match" | "when the window has passed"
     conditions: tuple[str, ...] = ()
+    index: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,31 +267,35 @@ class _Scribe:
             first=steps[0],
             steps=tuple(steps[1:]),
             gives=gives,
-            empty=tuple(sorted(program.empty)),
+            empty=tuple(sorted(program.empty)) if program.completes else (),
             waits_if_empty=search.waits_if_empty if search.waits else (),
         )
 
     def _step(self, traced: BranchSearches, step: SearchStep, bound: frozenset[str]) -> StepExplanation:
         names = step.step.variables
-        index = [d.condition.text for d in step.decisions if d.how.value == "index"]
-        if step.by_partition:
-            index = ["partition"]
         return StepExplanation(
             variables=names,
             takes="list" if step.step.is_list else "partial matches" if step.step.is_node else "events",
             order=_order_between(traced.branch, frozenset(names), bound),
-            index=index[0] if index and (self.types_known or step.by_partition) else None,
+            index=self._index(step.decisions, step.by_partition),
             conditions=tuple(self._decision(d) for d in step.decisions),
             absences=tuple(self._check(traced, check) for check in step.checks),
             stores=tuple(tuple(sorted(node)) for node in step.stores),
         )
+
+    def _index(self, decisions: Sequence[Decision], by_partition: bool) -> str | None:
+        if by_partition:
+            return "partition"
+        found = (d.condition.text for d in decisions if d.how is How.INDEX)
+        return next(found, None) if self.types_known else None
 
     def _decision(self, decision: Decision) -> ConditionExplanation:
         by = decision.how.value if self.types_known else None
         return ConditionExplanation(decision.condition.text, by, decision.when.value)
 
     def _check(self, traced: BranchSearches, check: Check) -> AbsenceExplanation:
-        return _absence(traced.branch, traced.conditions, check.negation, self._known(traced, check.negation))
+        absence = _absence(traced.branch, traced.conditions, check.negation, self._known(traced, check.negation))
+        return replace(absence, index=self._index(check.decisions, check.by_partition))
 
 
 def _by_store(traced: BranchSearches, name: str) -> tuple[str, ...]:
