@@ -132,6 +132,8 @@ class Assembler:
         self.seq_columns: list[tuple[int, int]] = []
         trigger = self.add_store(at.KIND_TRIGGER, 0, "the event in hand")
         assert trigger.number == 0
+        if len(query.partition_by) > at.MAX_PARTITION:
+            raise PlanError(f"PARTITION BY takes at most {at.MAX_PARTITION} attributes")
         self.partition = tuple(self._plain_column(name) for name in query.partition_by)
         self.attributes: list[Column] = list(self.partition)
         self.variables = self._variables()

@@ -51,7 +51,9 @@ STACK = KLEENE_AT + MAX_SOURCES
 STACK_SIZE = 256
 TRIGGER = STACK + STACK_SIZE  # the trigger's row, as store 0 with room for one row
 TRIGGER_SIZE = 256
-HEADERS = TRIGGER + TRIGGER_SIZE
+SAVED_KEY = TRIGGER + TRIGGER_SIZE  # the trigger's partition attributes, while a run of another partition is closed
+MAX_PARTITION = 16
+HEADERS = SAVED_KEY + MAX_PARTITION
 
 # -- state: the header of a store ---------------------------------------------------------------------------------------
 H_OFFSET = 0

@@ -98,6 +98,7 @@ from ensue.runtime.layout import (
     S_PROGRAM,
     S_ROW,
     S_RUN,
+    SAVED_KEY,
     SOURCE_ROW,
     SOURCE_STORE,
     STORE_FULL,
@@ -296,6 +297,7 @@ def close(P, S, F, R, O, record, row, known):  # type: ignore[no-untyped-def]
         S[TRIGGER + T_POSITION_FLOOR] = last_position(P, S, record) - P[P_COUNT_WINDOW]
     S[TRIGGER + T_KEY] = S[cell(S, store, C_KEY, row)]
     for k in range(P[P_PARTITION_COLUMNS]):
+        S[SAVED_KEY + k] = S[TRIGGER + T_ATTRIBUTES + k]
         S[TRIGGER + T_ATTRIBUTES + k] = S[cell(S, store, C_FIRST + k, row)]
     program = P[record + N_PROGRAM]
     S[DEPTH_BEGIN + items] = begin
@@ -307,6 +309,8 @@ def close(P, S, F, R, O, record, row, known):  # type: ignore[no-untyped-def]
     S[TRIGGER + T_FLOOR] = floor
     S[TRIGGER + T_POSITION_FLOOR] = position_floor
     S[TRIGGER + T_KEY] = key
+    for k in range(P[P_PARTITION_COLUMNS]):
+        S[TRIGGER + T_ATTRIBUTES + k] = S[SAVED_KEY + k]
 
 
 @kernel
