@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ensue
+from ensue.cli.explain import explain_command
 from ensue.errors import PlanError
 from ensue.events.schema import DType, Schema
 from ensue.language import parse
@@ -257,6 +259,8 @@ CRAFTED = (
     "PATTERN SEQ(A a, !B n, C b, D* c[]) WHERE n.x > COUNT(c) WITHIN 10",
     "PATTERN SEQ(A a, !B n, C b, !B m, D d, !B o) WHERE m.k = d.k AND n.x = b.x AND o.x = a.x WITHIN 10",
     "PATTERN AND(!A n, A a, A b, C? c[]) WHERE n.x = a.x AND c.k = b.k WITHIN 10",
+    "PATTERN AND(A a, A b, B c) WHERE a.x = b.x AND b.x = c.x WITHIN 10",
+    "PATTERN AND(A a, B b, C c, D d) WHERE a.x = c.x AND b.x = d.x WITHIN 10",
     "PATTERN SEQ(!B n, A a, B b, !B m, C c) WHERE m.x = c.x AND n.x = a.x AND n.k = c.k WITHIN 10",
 )
 
@@ -307,13 +311,10 @@ def test_searches_are_those_of_the_runtime(block: int) -> None:
 def test_crafted_searches_are_those_of_the_runtime(text: str) -> None:
     (query,) = parse(text)
     (branch,) = normalize(query)
+    rng = random.Random(7)
     for tree in every_tree(list(branch.names), stored=True):
-        for mirrored in (tree, mirror(tree)):
-            assert compare_searches(query, Plan((mirrored,)), POINT_SCHEMA)
-
-
-def mirror(tree: Tree) -> Tree:
-    return tree if isinstance(tree, Leaf) else Join(mirror(tree.right), mirror(tree.left), tree.stored)
+        for one in (tree, *(_stored_at_random(rng, tree) for _ in range(6))):
+            assert compare_searches(query, Plan((one,)), POINT_SCHEMA)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -512,3 +513,31 @@ def test_variables_of_a_plan_are_all_shown() -> None:
             assert sorted(shown_branch.tree.variables) == sorted(branch.names)
             tree = (plan or default_plan(query, branches, schema)).trees[0]
             assert shown_branch.tree.variables == variables_of(tree)
+
+
+@pytest.mark.parametrize("format", ["text", "mermaid", "json"])
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_the_command_shows_a_file_of_queries(tmp_path: Path, format: str, with_schema: bool) -> None:
+    queries = tmp_path / "two.ensue"
+    queries.write_text(
+        "QUERY rising PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s; PATTERN SEQ(A a, !N n, B+ b[]) WITHIN 5s;"
+    )
+    events = tmp_path / "events.csv"
+    events.write_text("type,ts,x\nA,1,2\nB,2,3\n")
+    arguments = [str(queries), "--format", format, *(["--schema", str(events)] if with_schema else [])]
+    result = CliRunner().invoke(explain_command, arguments)
+    assert result.exit_code == 0, result.output
+    match format:
+        case "text":
+            rising, second = result.output.rstrip("\n").split("\n\n")
+            assert rising.startswith("rising: PATTERN SEQ(A a, B b)") and second.startswith("q2: PATTERN")
+            assert ("a.x < b.x (by comparison)" in rising) == with_schema
+        case "mermaid":
+            check_mermaid(result.output.rstrip("\n"))
+            assert result.output.count("subgraph") == 2
+        case _:
+            told = json.loads(result.output)
+            assert [(one["query"], one["types_known"]) for one in told] == [
+                ("rising", with_schema),
+                ("q2", with_schema),
+            ]
