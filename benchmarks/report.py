@@ -11,6 +11,7 @@ from pathlib import Path
 
 from measuring import Timing
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from workloads import Workload
 
@@ -44,7 +45,7 @@ class Grid:
         return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
     def show(self, console: Console) -> None:
-        table = Table(title=self.title, title_justify="left")
+        table = Table(title=escape(self.title), title_justify="left")
         for place, head in enumerate(self.heads):
             table.add_column(head, justify="left" if place == 0 else "right", overflow="fold")
         for row in self.rows:

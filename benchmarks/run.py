@@ -44,14 +44,14 @@ def read_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         f"or one of {', '.join(WHOLE)}; may be repeated",
     )
     parser.add_argument("--budget", type=float, help="CPU seconds for one engine on one query [60; with --quick 5]")
-    parser.add_argument("--repeats", type=int, help="runs of which the fastest counts [5; with --quick 1]")
+    parser.add_argument("--repeats", type=int, help="runs of which the fastest counts [3; with --quick 1]")
     parser.add_argument(
         "--peers-only", action="store_true", help="leave ensue out, to compare the peers with each other"
     )
     chosen = parser.parse_args(words)
     chosen.events = chosen.events or (100_000 if chosen.quick else 1_000_000)
     chosen.budget = chosen.budget or (5.0 if chosen.quick else 60.0)
-    chosen.repeats = chosen.repeats or (1 if chosen.quick else 5)
+    chosen.repeats = chosen.repeats or (1 if chosen.quick else 3)
     known = (*(w.name for w in WORKLOADS), *WHOLE)
     for name in chosen.only or ():
         if not any(k.startswith(name) for k in known):
