@@ -60,7 +60,7 @@ def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
 
 def resized(assembly: Assembly, state: Int64s, capacities: Sequence[int]) -> Int64s:
     """The state with other capacities; rows keep their places, so that a search can go on."""
-    from ensue.runtime.kernels.stores import recount, reindex
+    from ensue.runtime.kernels.stores import rebuild_index, recount
 
     stores = assembly.stores
     capacities = [capacities[s.number if s.follows is None else s.follows] for s in stores]
@@ -86,7 +86,7 @@ def resized(assembly: Assembly, state: Int64s, capacities: Sequence[int]) -> Int
                 target = int(fresh[h + at.H_BUCKETS])
                 fresh[target : target + mask + 1] = state[first : first + mask + 1]
             else:
-                reindex(fresh, h)
+                rebuild_index(fresh, h)
     return fresh
 
 

@@ -176,7 +176,7 @@ class Evaluator:
 
     def _shed(self, state: State, number: int) -> None:
         """Drop the older half of a store's partial matches."""
-        from ensue.runtime.kernels.stores import reindex
+        from ensue.runtime.kernels.stores import rebuild_index
 
         arena = state.arena
         h = header(number)
@@ -189,7 +189,7 @@ class Evaluator:
         arena[h + at.H_HEAD] = 0
         arena[h + at.H_TAIL] = rows.shape[1]
         arena[h + at.H_PURGE] = capacity
-        reindex(arena, h)
+        rebuild_index(arena, h)
         state.shed_partial += dropped
 
     def partial_matches(self, state: State) -> int:

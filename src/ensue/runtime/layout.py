@@ -25,7 +25,7 @@ S_POSITION = 11  # events counted so far (WITHIN n EVENTS without partitions)
 S_ENDED = 12  # 1: input has ended, all waiting matches are due
 S_RUN = 13  # cursor of the run kernel
 S_CREATED = 14  # partial matches stored so far
-S_SHED = 15  # partial matches dropped by the shedding policy
+S_ROOM = 15  # words of the output block
 GLOBALS = 32
 
 MAX_SOURCES = 72

@@ -44,6 +44,28 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def words(typing_context: Any, array: Any) -> Any:
+    """The address of an array's int64 words: passed between kernels, it costs no reference counting and no checks."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.bitcast(data, context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.int64)(array), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def floats(typing_context: Any, array: Any) -> Any:
+    """The address of the same words, read as float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.bitcast(data, context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.float64)(array), generate
+
+
 @kernel
 def compare_block(S, F, address, operator, bits):  # type: ignore[no-untyped-def]
     """Bit j says whether S[address + j] `operator` the value with these bits; reads 64 words, whatever lies there."""

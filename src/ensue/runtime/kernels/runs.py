@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link, spread, trailing_zeros
+from ensue.runtime.kernels.blocks import floats, link, spread, trailing_zeros, words
 from ensue.runtime.kernels.compiled import kernel
 from ensue.runtime.kernels.machine import all_hold
 from ensue.runtime.kernels.search import emit, must_wait, search, settle, wait
@@ -96,6 +96,7 @@ from ensue.runtime.layout import (
     S_OUT,
     S_PHASE,
     S_PROGRAM,
+    S_ROOM,
     S_ROW,
     S_RUN,
     SAVED_KEY,
@@ -259,7 +260,7 @@ def lacks_room(P, S, O, record):  # type: ignore[no-untyped-def]
         if P[item + M_SLOT] >= 0:
             elements += S[HEADERS + P[item + M_STORE] * HEADER + H_TAIL] + 1
     program = P[record + N_PROGRAM]
-    if S[S_OUT] + P[P_WIDTH] + elements + 2 > len(O):
+    if S[S_OUT] + P[P_WIDTH] + elements + 2 > S[S_ROOM]:
         return OUTPUT_FULL
     if P[program + G_COMPLETE] == COMPLETE_WAIT:
         pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
@@ -496,13 +497,15 @@ def is_item(P, bit):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def step_runs(P, S, R, B, O, rows):  # type: ignore[no-untyped-def]
+def step_runs(program, state, ranks, batch, output, rows):  # type: ignore[no-untyped-def]
     """Work through the first `rows` rows of a batch under NEXT or STRICT; as `step` otherwise."""
-    F = S.view(np.float64)
+    P, S, F, R, B, O = words(program), words(state), floats(state), words(ranks), words(batch), words(output)
+    S[S_ROOM] = len(output)
+    stride = batch.shape[1]
     row = S[S_ROW]
     while row < rows:
         if S[S_PHASE] == 0:
-            if not begin_event(P, S, B, row):
+            if not begin_event(P, S, B, stride, row):
                 return STORE_FULL
             S[S_PHASE] = 1
         if S[S_PHASE] == 1:
@@ -547,9 +550,10 @@ def step_runs(P, S, R, B, O, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def advance_runs(P, S, R, O, now, ended):  # type: ignore[no-untyped-def]
+def advance_runs(program, state, ranks, output, now, ended):  # type: ignore[no-untyped-def]
     """Let time reach `now` with no event, or the input end."""
-    F = S.view(np.float64)
+    P, S, F, R, O = words(program), words(state), floats(state), words(ranks), words(output)
+    S[S_ROOM] = len(output)
     S[S_ENDED] = ended
     S[S_NOW] = max(S[S_NOW], now)
     if ended == 1 or S[S_NOW] >= S[S_DEADLINE]:

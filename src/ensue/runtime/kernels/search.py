@@ -105,6 +105,7 @@ from ensue.runtime.layout import (
     S_MATCHES,
     S_NOW,
     S_OUT,
+    S_ROOM,
     SOURCE_ROW,
     SOURCE_STORE,
     ST_ADJACENT,
@@ -414,7 +415,7 @@ def lacks_room(P, S, O, program, step, last):  # type: ignore[no-untyped-def]
         words = P[P_WIDTH]
         if P[P_KLEENE] == 1:
             words += total_elements(P, S, program) + 2
-        if S[S_OUT] + words > len(O):
+        if S[S_OUT] + words > S[S_ROOM]:
             return OUTPUT_FULL
     if complete == COMPLETE_WAIT:
         pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
@@ -521,7 +522,7 @@ def emit_waiting(P, S, O, pending, row, detected):  # type: ignore[no-untyped-de
     for k in range(P[pending + D_LISTS]):
         words += S[offset + (P[P[pending + D_LIST_TABLE] + 2 * k + 1] + 1) * capacity + row]
     o = S[S_OUT]
-    if o + words > len(O):
+    if o + words > S[S_ROOM]:
         return False
     start = o
     if P[P_KLEENE] == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link, trailing_zeros
+from ensue.runtime.kernels.blocks import floats, link, trailing_zeros, words
 from ensue.runtime.kernels.compiled import kernel
 from ensue.runtime.kernels.search import LATEST, emit_waiting, search
 from ensue.runtime.kernels.stores import count_event, expire, has_room, is_empty
@@ -56,6 +56,7 @@ from ensue.runtime.layout import (
     S_PHASE,
     S_POSITION,
     S_PROGRAM,
+    S_ROOM,
     S_ROW,
     STORE_FULL,
     T_ATTRIBUTES,
@@ -118,19 +119,19 @@ def same_partition(P, S, header, row, key):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def begin_event(P, S, B, row):  # type: ignore[no-untyped-def]
+def begin_event(P, S, B, stride, row):  # type: ignore[no-untyped-def]
     """Make a batch row the trigger: copy it, count it, and set what has left the window."""
-    S[TRIGGER + T_END] = B[T_END, row]
-    S[TRIGGER + T_BEGIN] = B[T_BEGIN, row]
-    S[TRIGGER + T_SEQ] = B[T_SEQ, row]
-    S[TRIGGER + T_MASK] = B[T_MASK, row]
-    S[TRIGGER + T_KEY] = B[T_KEY, row]
+    S[TRIGGER + T_END] = B[T_END * stride + row]
+    S[TRIGGER + T_BEGIN] = B[T_BEGIN * stride + row]
+    S[TRIGGER + T_SEQ] = B[T_SEQ * stride + row]
+    S[TRIGGER + T_MASK] = B[T_MASK * stride + row]
+    S[TRIGGER + T_KEY] = B[T_KEY * stride + row]
     for k in range(P[P_ATTRIBUTES]):
-        S[TRIGGER + T_ATTRIBUTES + k] = B[T_ATTRIBUTES + k, row]
-    S[S_NOW] = B[T_END, row]
-    S[TRIGGER + T_FLOOR] = B[T_END, row] - P[P_WINDOW] if P[P_WINDOW] != NULL else NULL
+        S[TRIGGER + T_ATTRIBUTES + k] = B[(T_ATTRIBUTES + k) * stride + row]
+    S[S_NOW] = B[T_END * stride + row]
+    S[TRIGGER + T_FLOOR] = B[T_END * stride + row] - P[P_WINDOW] if P[P_WINDOW] != NULL else NULL
     position = np.int64(0)
-    if P[P_COUNT_WINDOW] != NULL and (np.uint64(B[T_MASK, row]) >> np.uint64(COUNTED_BIT)) & np.uint64(1):
+    if P[P_COUNT_WINDOW] != NULL and (np.uint64(B[T_MASK * stride + row]) >> np.uint64(COUNTED_BIT)) & np.uint64(1):
         if P[P_COUNTERS] >= 0:
             position = count_event(P, S)
             if position < 0:
@@ -194,16 +195,18 @@ def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def step(P, S, R, B, O, rows):  # type: ignore[no-untyped-def]
+def step(program, state, ranks, batch, output, rows):  # type: ignore[no-untyped-def]
     """Work through the first `rows` rows of a batch; DONE, or what is lacking to go on from where S says.
 
-    P: program, S: state, R: ranks of strings, B: batch columns by row, O: output block. One call costs O(1) on top of its events.
+    P: program, S: state, F: the state as floats, R: ranks of strings, B: batch columns by row, O: output block.
     """
-    F = S.view(np.float64)
+    P, S, F, R, B, O = words(program), words(state), floats(state), words(ranks), words(batch), words(output)
+    S[S_ROOM] = len(output)
+    stride = batch.shape[1]
     row = S[S_ROW]
     while row < rows:
         if S[S_PHASE] == 0:
-            if not begin_event(P, S, B, row):
+            if not begin_event(P, S, B, stride, row):
                 return STORE_FULL
             S[S_PHASE] = 1
         if S[S_PHASE] == 1:
@@ -246,8 +249,10 @@ def step(P, S, R, B, O, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def advance(P, S, O, now, ended):  # type: ignore[no-untyped-def]
+def advance(program, state, output, now, ended):  # type: ignore[no-untyped-def]
     """Let time reach `now` with no event: report the waiting matches that are due then, or all if input has ended."""
+    P, S, O = words(program), words(state), words(output)
+    S[S_ROOM] = len(output)
     S[S_ENDED] = ended
     if P[P_COUNT_WINDOW] == NULL:
         S[S_NOW] = max(S[S_NOW], now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link, spread
+from ensue.runtime.kernels.blocks import link, spread, words
 from ensue.runtime.kernels.compiled import kernel
 from ensue.runtime.layout import (
     C_BEGIN,
@@ -279,8 +279,9 @@ def has_room(P, S, store, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def recount(P, old, new, header):  # type: ignore[no-untyped-def]
+def recount(program, before, after, header):  # type: ignore[no-untyped-def]
     """Copy the partitions' counters into a larger table."""
+    P, old, new = words(program), words(before), words(after)
     keys = P[P_PARTITION_COLUMNS]
     capacity = old[header + H_CAPACITY]
     source = old[header + H_OFFSET]
@@ -295,9 +296,16 @@ def recount(P, old, new, header):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def purge_all(P, S):  # type: ignore[no-untyped-def]
+def purge_all(program, state):  # type: ignore[no-untyped-def]
     """Purge every store, as of the last event's time."""
+    P, S = words(program), words(state)
     if P[P_WINDOW] != NULL and S[S_NOW] != NULL:
         S[TRIGGER + T_FLOOR] = S[S_NOW] - P[P_WINDOW]
     for store in range(1, P[P_STORES]):
         purge(P, S, HEADERS + store * HEADER)
+
+
+@kernel
+def rebuild_index(state, header):  # type: ignore[no-untyped-def]
+    """`reindex` for callers that hold the array."""
+    reindex(words(state), header)
