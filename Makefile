@@ -44,7 +44,9 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## three queries over a generated stream of trades
 	$(BIN)/ensue demo
 
+# The kernels are compiled before the workers start: each would wait for a compilation of its own otherwise.
 test: $(READY)  ## all tests, JOBS=2 at a time (ARGS="tests/cli -k run" for some)
+	@$(BIN)/ensue demo --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 	$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 bench: $(READY)  ## measure ensue beside a Python loop, DuckDB and C (ARGS=--quick for a first look)

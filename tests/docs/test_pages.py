@@ -64,7 +64,7 @@ def run_python(block: blocks.Block, where: str, namespace: dict[str, Any]) -> st
 
 def run_shell(block: blocks.Block, where: str) -> str:
     script = "set -euo pipefail\n" + re.sub(r"^\$ ", "", block.text, flags=re.MULTILINE)
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, f"{where} failed:\n{done.stdout}{done.stderr}"
     return done.stdout
 
