@@ -40,7 +40,7 @@ from ensue.pattern.expressions import (
 )
 from ensue.pattern.format import format_expression
 from ensue.pattern.normalize import Branch, Negation
-from ensue.pattern.query import Item, Query
+from ensue.pattern.query import Item, Policy, Query
 from ensue.pattern.types import ValueType, fold_duration, infer
 
 EVENT = "_"
@@ -193,6 +193,8 @@ def analyze(query: Query, branch: Branch, schema: Schema | None) -> Conditions:
                 against[k] = replace(condition, guarded=frozenset((negation.name,)))
         absences.append(Absence(negation, Filter(_distinct(local)), tuple(against)))
     for k, condition in enumerate(conditions):
+        if query.policy is not Policy.ANY:
+            break  # a run takes an event by what is bound so far; what comes later must not filter it
         guarded = frozenset(name for name in condition.variables if _can_guard(condition, name, branch))
         for name in sorted(guarded):
             filters[name] += _not_null(condition, name)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
+from ensue.pattern.expressions import Attribute, walk
 from ensue.runtime import layout as at
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.columns import evaluate
@@ -38,26 +40,28 @@ def prepare(assembly: Assembly, batch: EventBatch, schema: Schema, strings: Stri
     columns = np.empty((at.T_ATTRIBUTES + len(assembly.attributes), len(chosen)), dtype=np.int64)
     if not len(chosen):
         return Prepared(columns, 0)
-    columns[at.T_END] = batch.end[chosen]
-    columns[at.T_BEGIN] = batch.begin[chosen]
     columns[at.T_SEQ] = chosen + batch.first
+    if len(chosen) < len(batch):
+        batch = _take(batch, chosen, assembly)
+    columns[at.T_END] = batch.end
+    columns[at.T_BEGIN] = batch.begin
     columns[at.T_KEY] = 0
     for k, column in enumerate(assembly.attributes):
-        values = evaluate(column.expression, batch, schema, strings)[chosen]
+        values = evaluate(column.expression, batch, schema, strings)
         if column.is_float and values.dtype != np.float64:
             values = np.where(values == at.NULL, np.nan, values.astype(np.float64))
         columns[at.T_ATTRIBUTES + k] = values.view(np.int64) if column.is_float else values
     accepted = _key(assembly, columns)
     if assembly.intervals and assembly.window is not None:
         accepted &= columns[at.T_END] - columns[at.T_BEGIN] < assembly.window
-    codes = batch.type_codes[chosen]
+    codes = batch.type_codes
     mask = np.zeros(len(chosen), dtype=np.int64)
     for bit, leaf in enumerate(assembly.leaves):
         if leaf.type not in batch.type_names:
             continue
         here = accepted & (codes == batch.type_names.index(leaf.type))
         for expression in leaf.filter.expressions:
-            here &= (evaluate(expression, batch, schema, strings) == 1)[chosen]
+            here &= evaluate(expression, batch, schema, strings) == 1
         mask |= here.astype(np.int64) << bit
     inside = _in_partition(assembly, columns)
     if strict:
@@ -69,6 +73,18 @@ def prepare(assembly: Assembly, batch: EventBatch, schema: Schema, strings: Stri
     if not useful.all():
         columns = np.ascontiguousarray(columns[:, useful])
     return Prepared(columns, columns.shape[1])
+
+
+def _take(batch: EventBatch, chosen: npt.NDArray[np.intp], assembly: Assembly) -> EventBatch:
+    """The chosen rows of a batch, with just the columns that the query reads."""
+    expressions = [c.expression for c in assembly.attributes]
+    expressions += [e for leaf in assembly.leaves for e in leaf.filter.expressions]
+    names = {n.name for e in expressions for n in walk(e) if isinstance(n, Attribute)}
+    table = batch.table.select([name for name in batch.table.column_names if name in names])
+    end = batch.end[chosen]
+    begin = end if batch.begin is batch.end else batch.begin[chosen]
+    rows = table.take(pa.array(chosen)) if table.num_columns else table
+    return EventBatch(rows, end, begin, batch.type_codes[chosen], batch.type_names, batch.first)
 
 
 def _in_partition(assembly: Assembly, columns: Int64s) -> npt.NDArray[np.bool_]:

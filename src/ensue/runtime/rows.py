@@ -178,6 +178,7 @@ class RowStore:
             int
         ] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
         self._new_rows: list[Mapping[str, Any]] = []
+        self._unkept: npt.NDArray[np.bool_] | None = None  # rows of the last chunk to keep, once it must stay longer
 
     def __len__(self) -> int:
         return sum(map(len, self._chunks)) + len(self._new_seqs)
@@ -185,17 +186,16 @@ class RowStore:
     def append(self, batch: EventBatch, keep: npt.NDArray[np.bool_] | None = None) -> None:
         """Store the rows of a batch, or those that the mask keeps. Later rows must have greater sequence numbers."""
         self._settle()
-        seqs = np.arange(batch.first, batch.first + len(batch), dtype=np.int64)
-        table, begin, end = batch.table, batch.begin, batch.end
-        if keep is not None and not keep.all():
-            table, seqs = table.filter(pa.array(keep)), seqs[keep]
-            points = begin is end
-            end = end[keep]
-            begin = end if points else begin[keep]
+        self._thin()
         if self._base is None:
-            self._base = plain_layout(table.schema)
-        if len(seqs):
-            self._chunks.append(Chunk(seqs, self.schema, table, (begin, end)))
+            self._base = plain_layout(batch.table.schema)
+        if not len(batch) or (keep is not None and not keep.any()):
+            return
+        seqs = np.arange(batch.first, batch.first + len(batch), dtype=np.int64)
+        self._chunks.append(Chunk(seqs, self.schema, batch.table, (batch.begin, batch.end)))
+        if keep is not None and not keep.all():
+            self._unkept = keep
+        else:
             self._merge()
 
     def append_one(self, seq: int, row: Mapping[str, Any]) -> None:
@@ -221,6 +221,9 @@ class RowStore:
         Rows with the same time as the first that stays are kept: they tell equal rows apart (see `identity`).
         """
         self._settle()
+        if self._cut_newest(before):
+            return
+        self._thin()
         chunks = self._chunks
         if not chunks or int(chunks[0].seqs[0]) >= before:
             return
@@ -238,6 +241,37 @@ class RowStore:
             first = first.cut(place, copy=True)
         self._chunks = [first, *chunks[number + 1 :]]
 
+    def _cut_newest(self, before: int) -> bool:
+        """Whether all that stays lies in the newest chunk, still with rows that are not kept: then those go as well.
+
+        So a batch much longer than the window is never filtered as a whole.
+        """
+        if self._unkept is None:
+            return False
+        newest = self._chunks[-1]
+        place = min(int(np.searchsorted(newest.seqs, before)), len(newest) - 1)
+        place = self._first_at(newest, place, newest.end_at(place))
+        if place == 0:
+            return False
+        self._chunks = [newest.cut(place)]
+        self._unkept = self._unkept[place:]
+        self._thin()
+        return True
+
+    def _thin(self) -> None:
+        """Drop the rows of the newest chunk that are not to be kept."""
+        if self._unkept is None:
+            return
+        newest, keep = self._chunks.pop(), self._unkept
+        self._unkept = None
+        begin, end = newest.times()
+        kept = end[keep]
+        if len(kept):
+            table = newest.table().filter(pa.array(keep))
+            times = (kept if begin is end else begin[keep], kept)
+            self._chunks.append(Chunk(newest.seqs[keep], self.schema, table, times))
+            self._merge()
+
     @property
     def nbytes(self) -> int:
         """How much memory the rows take, about."""
@@ -246,6 +280,8 @@ class RowStore:
 
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`."""
+        self._settle()
+        self._thin()
         view = self.view()
         tables = [view.base.empty_table()]
         for chunk in view.chunks:
@@ -278,6 +314,7 @@ class RowStore:
     def _settle(self) -> None:
         """Rows that came one by one become a chunk."""
         if self._new_seqs:
+            self._thin()
             seqs = np.array(self._new_seqs, dtype=np.int64)
             self._chunks.append(Chunk(seqs, self.schema, rows=self._new_rows))
             self._new_seqs, self._new_rows = [], []
