@@ -29,8 +29,8 @@ def run(
 ) -> Matches:
     """All matches of one or several queries in a finite input, which need not be sorted.
 
-    `events` is an Arrow table (or anything that gives one), a pandas or polars DataFrame, or a list of dicts; `type` and `ts`
-    name its columns of the event's type and time, `begin` that of the begin of events that last.
+    `events` is an Arrow table (or anything that gives one), a pandas or polars DataFrame, or a list of dicts; `type`
+    and `ts` name its columns of the event's type and time, `begin` that of the begin of events that last.
 
     >>> import ensue
     >>> events = [{"type": "A", "ts": 1}, {"type": "B", "ts": 3}]

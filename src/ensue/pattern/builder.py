@@ -176,7 +176,7 @@ class PatternQuery:
         """
         if (duration is None) == (events is None):
             raise QueryTypeError("within needs either a duration or `events`")
-        window = CountWindow(events) if events is not None else _window(duration)
+        window = CountWindow(events) if events is not None else window_of(duration)
         return PatternQuery(replace(self.query, within=window))
 
     def using(self, policy: str | Policy) -> PatternQuery:
@@ -283,7 +283,8 @@ def _pattern_of(operator: str, part: Event | PatternQuery | str) -> Pattern:
 _LENGTH = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def _window(length: str | int | float | timedelta | Duration | None) -> Window:
+def window_of(length: str | int | float | timedelta | Duration | None) -> Window:
+    """The window that a length says: a duration, text such as "10s" or "5 events", or a number of time units."""
     match length:
         case Duration():
             return TimeWindow(length)
@@ -294,10 +295,10 @@ def _window(length: str | int | float | timedelta | Duration | None) -> Window:
         case str() if length.strip().lower() == "unbounded":
             return Unbounded()
         case _:
-            return _window_of_text(str(length))
+            return _read_window(str(length))
 
 
-def _window_of_text(text: str) -> Window:
+def _read_window(text: str) -> Window:
     found = _LENGTH.fullmatch(text)
     if found is None:
         raise QuerySyntaxError(

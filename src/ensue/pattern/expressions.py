@@ -85,7 +85,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`COUNT(x)`, or `SUM|AVG|MIN|MAX(x.attr)`, over the list of a Kleene variable (`COUNT(x.attr)`: its non-null values)."""
+    """`COUNT(x)`, or a function of `x.attr`, over a Kleene variable's list (`COUNT(x.attr)`: its non-null values)."""
 
     function: str  # one of AGGREGATES
     variable: str

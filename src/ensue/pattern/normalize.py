@@ -1,6 +1,7 @@
 """The normal form of a pattern: one branch a combination of OR's alternatives, each a partial order of variables.
 
-Nesting disappears: SEQ puts every event of an earlier item before every event of a later one, so that a tree of SEQ and AND is
+Nesting disappears: SEQ puts every event of an earlier item before every event of a later one, so that a tree of SEQ
+and AND is
 a set of 'before' pairs, and a negated item is described by the variables that stand before and after its place.
 """
 
@@ -69,7 +70,7 @@ class Branch:
         return frozenset(y for x, y in self.before if x == name)
 
     def may_wait(self, negation: Negation) -> bool:
-        """Whether a match may have nothing after the absence's place: it is then known only when its window has passed."""
+        """Whether a match may have nothing after the absence's place, and is then known only after its window."""
         return all(self.variable(name).minimum == 0 for name in negation.before)
 
     @property

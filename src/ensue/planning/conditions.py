@@ -1,14 +1,15 @@
 """Conditions as the runtime takes them: what they speak of, and how they are decided.
 
-A part of a condition that speaks of one event only becomes a column, computed once when the event comes in. So `a.x + 1 < 2 * b.y`
-is a comparison of two columns, which kernels decide for 64 candidates at a time; whatever is left (arithmetic over several
-events, OR, aggregates) is code for the stack machine.
+A part of a condition that speaks of one event only becomes a column, computed once when the event comes in. So `a.x +
+1 < 2 * b.y`
+is a comparison of two columns, which kernels decide for 64 candidates at a time; whatever is left (arithmetic over
+several events, OR, aggregates) is code for the stack machine.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias, assert_never
@@ -67,7 +68,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A column (or time) of a variable's event; of which event of a Kleene variable, `at` says (EACH: the one looked at)."""
+    """A column (or time) of a variable's event; of a Kleene variable, of the one that `at` says (EACH: in hand)."""
 
     variable: str
     column: Column | Time
@@ -111,9 +112,10 @@ Instruction: TypeAlias = Load | Constant | Fold | Operate
 class Condition:
     """A condition over the variables of a branch.
 
-    `each` are the Kleene variables of which it must hold for each element, `pairs` those for each adjacent pair, `whole` those
-    whose list it speaks of. `comparison` is set where it just compares two columns of two events; `guarded` are then the
-    variables whose filter lets no null come to it.
+    `each` are the Kleene variables of which it must hold for each element, `pairs` those for each adjacent pair,
+    `whole` those whose list it speaks of. `comparison` is set where it just compares two columns of two events;
+    `guarded` are then the variables whose filter lets no null come to it. A condition that others imply names in `via`
+    the variables between: once they are bound too, it says nothing new.
     """
 
     text: str
@@ -124,6 +126,7 @@ class Condition:
     whole: frozenset[str] = frozenset()
     comparison: tuple[str, Load, Load] | None = None
     guarded: frozenset[str] = frozenset()
+    via: frozenset[str] = frozenset()
 
     @property
     def lists(self) -> frozenset[str]:
@@ -199,7 +202,55 @@ def analyze(query: Query, branch: Branch, schema: Schema | None) -> Conditions:
         for name in sorted(guarded):
             filters[name] += _not_null(condition, name)
         conditions[k] = replace(condition, guarded=guarded)
+    if query.policy is Policy.ANY:
+        conditions += implied(conditions)
     return Conditions({k: Filter(_distinct(v)) for k, v in filters.items()}, tuple(conditions), tuple(absences))
+
+
+def implied(conditions: Sequence[Condition]) -> list[Condition]:
+    """The comparisons that follow from others: from a.x < b.x and b.x < c.x that a.x < c.x.
+
+    They let a search drop candidates before the variable in between is bound, and find equal keys in any order.
+    """
+    known: dict[tuple[Load, Load], tuple[str, tuple[str, ...]]] = {}
+    for condition in conditions:
+        if condition.comparison is None or condition.lists or condition.guarded != condition.variables:
+            continue
+        symbol, left, right = condition.comparison
+        if symbol != "!=":
+            known[left, right] = (symbol, ())
+            known[right, left] = (MIRRORED[symbol], ())
+    nodes = list(dict.fromkeys(load for pair in known for load in pair))
+    found: list[Condition] = []
+    for middle in nodes:
+        for left in nodes:
+            for right in nodes:
+                if left.variable == right.variable or (left, right) in known:
+                    continue
+                first, second = known.get((left, middle)), known.get((middle, right))
+                if first is None or second is None or (chained := _chained(first[0], second[0])) is None:
+                    continue
+                via = (*first[1], middle.variable, *second[1])
+                known[left, right] = (chained, via)
+                known[right, left] = (MIRRORED[chained], via)
+                condition = _compare(f"{_show(left)} {chained} {_show(right)}", chained, left, right)
+                found.append(replace(condition, via=frozenset(via) - condition.variables))
+    return found
+
+
+def _chained(first: str, second: str) -> str | None:
+    """What x first y and y second z say of x and z; None if nothing."""
+    if "=" in (first, second):
+        return second if first == "=" else first
+    if first[0] != second[0]:
+        return None
+    return first[0] if len(first) < 2 or len(second) < 2 else first
+
+
+def _show(load: Load) -> str:
+    if not isinstance(load.column, Column):
+        return f"{load.variable}.{load.column.value}"
+    return format_expression(rewrite(load.column.expression, lambda leaf: Attribute(load.variable, leaf.name or "")))
 
 
 def _distinct(expressions: Iterable[Expression]) -> tuple[Expression, ...]:
@@ -216,7 +267,7 @@ def _can_guard(condition: Condition, name: str, branch: Branch) -> bool:
 
 
 def _not_null(condition: Condition, name: str) -> list[Expression]:
-    """That the columns of a variable that a comparison takes are not null: kernels compare without looking for nulls."""
+    """That a variable's compared columns are not null: kernels compare without looking for nulls."""
     assert condition.comparison is not None
     return [
         IsNull(load.column.expression, negated=True)
@@ -263,10 +314,21 @@ def _compare(text: str, operator: str, left: Load, right: Load) -> Condition:
     return Condition(
         text,
         frozenset((left.variable, right.variable)),
-        (left, right, Operate("I_COMPARE", _COMPARE[operator])),
+        (left, right, Operate("F_COMPARE" if left.is_float else "I_COMPARE", _COMPARE[operator])),
         comparison=(operator, left, right),
         guarded=frozenset((left.variable, right.variable)),
     )
+
+
+def columns_in(conditions: Iterable[Condition], name: str) -> list[Column]:
+    """The columns of a variable that conditions use."""
+    used: dict[Column, None] = {}
+    for condition in conditions:
+        for instruction in condition.code:
+            column = getattr(instruction, "column", None)
+            if isinstance(column, Column) and getattr(instruction, "variable", None) == name:
+                used[column] = None
+    return list(used)
 
 
 _Value: TypeAlias = tuple[list[Instruction], ValueType, bool]
@@ -291,10 +353,10 @@ class _Compiler:
         whole |= frozenset(i.variable for i in code if isinstance(i, Fold))
         comparison = None
         last = code[-1]
-        if len(code) == 3 and len(loads) == 2 and isinstance(last, Operate) and last.operator is not None:
-            if not pairs | whole and loads[0].variable != loads[1].variable:
-                symbol = next(s for s, name in _COMPARE.items() if name == last.operator)
-                comparison = (symbol, loads[0], loads[1])
+        of_two = len(code) == 3 and len(loads) == 2 and loads[0].variable != loads[1].variable
+        if of_two and not pairs | whole and isinstance(last, Operate) and last.operator is not None:
+            symbol = next(s for s, name in _COMPARE.items() if name == last.operator)
+            comparison = (symbol, loads[0], loads[1])
         return Condition(
             format_expression(conjunct),
             variables_of(conjunct),
@@ -305,7 +367,7 @@ class _Compiler:
             comparison,
         )
 
-    # -- values ---------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------------
     def value(self, e: Expression) -> _Value:
         """Code that leaves the value of an expression on the stack."""
         at = _one_event(e)
@@ -459,7 +521,8 @@ class _Compiler:
 def _outward(e: Like | Call) -> Expression:
     """A function of one text with `coalesce` taken to the outside, so that each function is about one event.
 
-    A text over several events can only come from coalesce, and f(coalesce(x, y)) is coalesce(f(x), f(y)): f of null is null.
+    A text over several events can only come from coalesce, and f(coalesce(x, y)) is coalesce(f(x), f(y)): f of null
+    is null.
     """
     inner = e.operand if isinstance(e, Like) else e.arguments[0]
     if isinstance(inner, Literal):
@@ -481,7 +544,7 @@ def _folded(e: Like | Call, text: object) -> Literal:
         return Literal(None)
     if isinstance(e, Like):
         return Literal((re.fullmatch(like_pattern(e.pattern), text, re.DOTALL) is not None) != e.negated)
-    return Literal({"lower": text.lower(), "upper": text.upper(), "length": len(text)}[e.function])
+    return Literal(len(text)) if e.function == "length" else Literal(getattr(text, e.function)())
 
 
 def like_pattern(pattern: str) -> str:

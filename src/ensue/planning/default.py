@@ -14,7 +14,8 @@ from ensue.planning.plan import Plan, Tree, left_deep
 def default_plan(query: Query, branches: Sequence[Branch], schema: Schema | None) -> Plan:
     """Orders that start where a match ends and go on to whatever is tied most closely to what is bound already.
 
-    No partial matches are stored: with unknown rates, searching back from the last event is the choice that cannot pile up state.
+    No partial matches are stored: with unknown rates, searching back from the last event is the choice that cannot
+    pile up state.
     """
     return Plan(tuple(_order(branch, analyze(query, branch, schema).conditions) for branch in branches))
 
@@ -46,7 +47,7 @@ def _tie(branch: Branch, conditions: Sequence[Condition], bound: Sequence[str], 
             if condition.comparison is not None and condition.comparison[0] == "=":
                 tie += 10.0
             else:
-                tie += 1.0
+                tie += 1.0 + 0.5 * len(condition.via)  # what follows from several comparisons is rarer than each
     if any((name, b) in branch.before or (b, name) in branch.before for b in bound):
         tie += 0.5
     return tie - (100.0 if branch.variable(name).kleene else 0.0)

@@ -203,7 +203,8 @@ class _Scribe:
         parts = (tree.left, tree.right) if isinstance(tree, Join) else ()
         below = [frozenset(variables_of(part)) for part in parts]
         pool = conditions_between(traced.branch, traced.conditions)
-        conditions = [c.text for c in pool if c.variables <= names and not any(c.variables <= b for b in below)]
+        own = [c for c in pool if c.variables <= names and not any(c.variables <= b for b in below)]
+        conditions = [c.text for c in own if not c.via or not c.via <= names]
         absences = []
         for negation in traced.branch.negations:
             late = traced.is_late(negation)

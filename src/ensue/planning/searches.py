@@ -297,7 +297,7 @@ class _Tracing:
         for condition in self.open:
             if condition.lists or not condition.variables <= self.bound.keys() or not condition.variables & fresh:
                 remaining.append(condition)
-            else:
+            elif not condition.via or not condition.via <= self.bound.keys():
                 self._decide(draft, condition, fresh, self.bound, When.CANDIDATE)
         self.open = remaining
         tail_remaining = []

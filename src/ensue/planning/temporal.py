@@ -1,7 +1,9 @@
 """What the order of time makes unnecessary: inputs that need not be stored, and inputs that need not be looked at.
 
-Bry and Eckert, "Temporal Order Optimizations of Incremental Joins", section 5. A join keeps an input only if the other side can
-still bring something later that joins with it. Each variable whose event can be the newest of a partial match has a program:
+Bry and Eckert, "Temporal Order Optimizations of Incremental Joins", section 5. A join keeps an input only if the
+other side can
+still bring something later that joins with it. Each variable whose event can be the newest of a partial match has a
+program:
 the steps that its event triggers. What no program ever reads is streamed past (their streaming join). And an event that
 some other event had to precede is passed over while no such event is there (their suppressing join).
 """
@@ -31,8 +33,8 @@ class Step:
 class Program:
     """What an event of `trigger`, being the newest, sets off.
 
-    After the step with number `after` (0: the trigger itself) the partial match of the node is stored. `completes`: the steps
-    bind the whole branch. `empty` are the optional variables that would have to come later.
+    After the step with number `after` (0: the trigger itself) the partial match of the node is stored. `completes`:
+    the steps bind the whole branch. `empty` are the optional variables that would have to come later.
     """
 
     trigger: str

@@ -28,6 +28,7 @@ from ensue.planning.conditions import (
     Operate,
     Time,
     analyze,
+    columns_in,
     different,
 )
 from ensue.planning.plan import Plan
@@ -91,6 +92,7 @@ class StepParts:
     late_afters: list[list[int]] = field(default_factory=list)
     inserts: list[list[int]] = field(default_factory=list)
     adjacents: list[list[int]] = field(default_factory=list)
+    is_flat: bool = False
     slot: int = -1
     minimum: int = 0
     maximum: int = 0
@@ -304,7 +306,7 @@ class Assembler:
         operator = OPERATORS[symbol] + (at.FLOAT if left.is_float else 0)
         return operator, mine.place(left.column), other.source, other.place(right.column)
 
-    # -- predicates that every step has ---------------------------------------------------------------------------------
+    # -- predicates that every step has ------------------------------------------------------------------------------
     def common_predicates(self, store: Store) -> list[tuple[int, int, int, int]]:
         """That a candidate is of the trigger's partition and within its window, where ranges do not say so already."""
         predicates = self.partition_predicates()
@@ -354,6 +356,7 @@ class Assembler:
         ):
             words[table] = self.put_records(records)
             words[count] = len(records)
+        words[at.ST_FLAT] = int(parts.is_flat)
         words[at.ST_CHAIN_SOURCE], words[at.ST_CHAIN_COLUMN] = chain_source, chain_column
         words[at.ST_SLOT], words[at.ST_MINIMUM], words[at.ST_MAXIMUM] = parts.slot, parts.minimum, parts.maximum
         return words
@@ -382,7 +385,8 @@ class Assembler:
             )
             prepared.append(parts)
             for name, leaf in leaves.items():
-                for column in self._columns_of(parts, name):
+                conditions = [*pool, *(c for a in analysis.absences for c in a.conditions)]
+                for column in columns_in(conditions, name):
                     self.attribute(column)
                     if column not in leaf.columns:
                         leaf.columns.append(column)
@@ -395,17 +399,6 @@ class Assembler:
             if leaf.store is not None:
                 leaf.store.columns = at.C_FIRST + len(self.partition) + len(leaf.columns)
         return prepared
-
-    def _columns_of(self, parts: BranchParts, name: str) -> list[Column]:
-        """The columns of a variable that conditions across events use."""
-        used: dict[Column, None] = {}
-        conditions = [*parts.pool, *(c for a in parts.conditions.absences for c in a.conditions)]
-        for condition in conditions:
-            for instruction in condition.code:
-                if isinstance(instruction, Load | Fold) and instruction.variable == name:
-                    if isinstance(instruction.column, Column):
-                        used[instruction.column] = None
-        return list(used)
 
     def finish(self, plan: Plan) -> Assembly:
         """The assembly of a plan."""

@@ -16,9 +16,10 @@ from ensue.events.batch import EventBatch
 from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
 from ensue.options import Options
+from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
+from ensue.pattern.query import TimeWindow
 from ensue.pattern.types import fold_duration
-from ensue.pattern.values import duration_of
 from ensue.planning.plan import Plan
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
@@ -36,7 +37,8 @@ _TIDY_EVERY = 8192
 class Counts:
     """What became of the events: `received = processed + late + rejected + held`; `ignored` are part of `processed`.
 
-    `held` wait for the watermark; `ignored` are of types that no query names. `shed` counts what limits made the engine drop.
+    `held` wait for the watermark; `ignored` are of types that no query names. `shed` counts what limits made the
+    engine drop.
     """
 
     received: int = 0
@@ -313,7 +315,7 @@ class Engine:
         from ensue.planning.explain import explain
 
         if not self._evaluators:
-            return explain([(q, None, None) for q in self.queries], format)
+            return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
         return explain([(e.query, e.plan, e.schema) for e in self._evaluators], format)
 
     def __repr__(self) -> str:
@@ -325,7 +327,7 @@ def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[
     """An allowed lateness: a number in the time column's units, or a duration, whose units the schema tells."""
     if isinstance(lateness, int):
         return lateness
-    duration = lateness if isinstance(lateness, Duration) else duration_of(lateness)
-    if duration.amount < 0:
-        raise PlanError(f"the allowed lateness is {lateness}; it must not be negative")
-    return lambda schema: math.ceil(fold_duration(duration, schema))
+    window = window_of(lateness)
+    if not isinstance(window, TimeWindow) or window.duration.amount < 0:
+        raise PlanError(f"the allowed lateness is {lateness}; it is a duration such as '10s', and not negative")
+    return lambda schema: math.ceil(fold_duration(window.duration, schema))

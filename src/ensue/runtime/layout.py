@@ -1,7 +1,7 @@
 """Where things lie in the two arrays that a kernel works on: the program `P` (read only) and the state `S`.
 
-Both are int64; floats lie in them by their bits. Everything is a number, so that no query waits for a compiler: one kernel,
-compiled once, runs every plan. Names are offsets from the start of a record unless they say otherwise.
+Both are int64; floats lie in them by their bits. Everything is a number, so that no query waits for a compiler: one
+kernel, compiled once, runs every plan. Names are offsets from the start of a record unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 NULL = -(2**63)
 """The missing value of integer columns (NaN is that of float columns)."""
 
-# -- state: globals -----------------------------------------------------------------------------------------------------
+# -- state: globals --------------------------------------------------------------------------------------------------
 S_ROW = 0  # the batch row being worked on
 S_PHASE = 1
 S_LEAF = 2  # the leaf (bit of the row's mask) being worked on
@@ -55,7 +55,7 @@ SAVED_KEY = TRIGGER + TRIGGER_SIZE  # the trigger's partition attributes, while 
 MAX_PARTITION = 16
 HEADERS = SAVED_KEY + MAX_PARTITION
 
-# -- state: the header of a store ---------------------------------------------------------------------------------------
+# -- state: the header of a store ------------------------------------------------------------------------------------
 H_OFFSET = 0
 H_CAPACITY = 1
 H_HEAD = 2
@@ -82,21 +82,22 @@ HEADER = 16
     KIND_LINKS,
 ) = range(9)
 
-# -- columns of the trigger's row and of a batch ------------------------------------------------------------------------
+# -- columns of the trigger's row and of a batch ---------------------------------------------------------------------
 T_END, T_BEGIN, T_SEQ, T_MASK, T_KEY, T_POSITION, T_FLOOR, T_POSITION_FLOOR = range(8)
 T_ATTRIBUTES = 8
 """T_FLOOR: begins at or before it have left the window. T_POSITION_FLOOR: likewise for counted positions."""
 
-# -- columns of stores --------------------------------------------------------------------------------------------------
+# -- columns of stores -----------------------------------------------------------------------------------------------
 C_END, C_BEGIN, C_POSITION, C_KEY, C_EXTRA, C_FIRST = range(6)
-"""All stores of events, partial and waiting matches: end (ascending), least begin, least position, partition key, and from C_FIRST
+"""All stores of events, partial and waiting matches: end (ascending), least begin, least position, partition key, and
+from C_FIRST
 on the partition's attributes, then the rest. C_EXTRA is a leaf's sequence number and a waiting match's deadline."""
 LEAF_SEQ = C_EXTRA
 PENDING_DEADLINE = C_EXTRA  # time (or position) from which on the match is known; NULL: dead
 LIST_END, LIST_SEQ, LIST_POSITION = 0, 1, 2
 LIST_COLUMNS = 3
 
-# -- program: header ----------------------------------------------------------------------------------------------------
+# -- program: header -------------------------------------------------------------------------------------------------
 P_LEAVES = 0  # number of leaves
 P_LEAF_TABLE = 1  # offset of the leaf records
 P_STORES = 2
@@ -148,7 +149,7 @@ ITEM_RECORD = 12
 LINK_END, LINK_POSITION, LINK_PREVIOUS = 0, 1, 2
 LINK_COLUMNS = 3
 
-# -- program: a leaf ----------------------------------------------------------------------------------------------------
+# -- program: a leaf -------------------------------------------------------------------------------------------------
 L_STORE = 0  # -1: streamed, not stored
 L_PROGRAMS = 1
 L_PROGRAM_TABLE = 2
@@ -158,7 +159,7 @@ L_USES = 5  # how many users; each a list of stores, any of which being empty ma
 L_USE_TABLE = 6
 LEAF_RECORD = 8
 
-# -- program: a trigger's program ---------------------------------------------------------------------------------------
+# -- program: a trigger's program ------------------------------------------------------------------------------------
 G_STEPS = 0
 G_STEP_TABLE = 1  # steps + 1 records: record 0 is the trigger itself
 G_COMPLETE = 2  # 0: only stores, 1: emits matches, 2: matches wait, 3: kills waiting matches
@@ -176,7 +177,7 @@ PROGRAM_RECORD = 14
 COMPLETE_NOTHING, COMPLETE_EMIT, COMPLETE_WAIT, COMPLETE_KILL = range(4)
 EMIT_NULL, EMIT_ROW, EMIT_LIST, EMIT_NULL_LIST = range(4)
 
-# -- program: a step ----------------------------------------------------------------------------------------------------
+# -- program: a step -------------------------------------------------------------------------------------------------
 ST_MODE = 0  # scan, chain or Kleene
 ST_STORE = 1
 ST_UPPER = 2  # references whose least value ends the range
@@ -204,12 +205,13 @@ ST_LATE = 23  # negations that depend on the window or on empty lists: after sto
 ST_LATES = 24
 ST_LATE_AFTER = 25  # likewise conditions
 ST_LATE_AFTERS = 26
+ST_FLAT = 27  # 1: each row of this last step is a match of single events, with nothing left to decide
 STEP_RECORD = 28
 MODE_SCAN, MODE_CHAIN, MODE_KLEENE, MODE_TRIGGER = range(4)
 
 # A negation check is a step record too (mode scan or chain) whose candidate source is NEGATED_SOURCE.
 
-# -- program: small records ---------------------------------------------------------------------------------------------
+# -- program: small records ------------------------------------------------------------------------------------------
 REFERENCE_RECORD = 3  # kind, source or slot, column
 REF_SOURCE, REF_FIRST_BEGIN, REF_LAST_END = range(3)
 PREDICATE_RECORD = 4  # operator, candidate column, source, source column
@@ -226,11 +228,11 @@ PENDING_RECORD = 6
     D_LIST_TABLE,  # per list: slot, first of its three columns (first row, length, last end)
 ) = range(PENDING_RECORD)
 
-# -- comparison operators -----------------------------------------------------------------------------------------------
+# -- comparison operators --------------------------------------------------------------------------------------------
 EQ, NE, LT, LE, GT, GE = range(6)
 FLOAT = 6  # added to an operator: compare as floats
 
-# -- the stack machine --------------------------------------------------------------------------------------------------
+# -- the stack machine -----------------------------------------------------------------------------------------------
 INSTRUCTION = 5
 (
     I_LOAD,  # source, column
@@ -280,5 +282,5 @@ INSTRUCTION = 5
 ) = range(44)
 ROLE_CURRENT, ROLE_PREVIOUS, ROLE_FIRST, ROLE_LAST = range(4)
 
-# -- what a kernel returns ----------------------------------------------------------------------------------------------
+# -- what a kernel returns -------------------------------------------------------------------------------------------
 DONE, OUTPUT_FULL, STORE_FULL = range(3)

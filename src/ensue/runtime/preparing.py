@@ -1,4 +1,4 @@
-"""From a batch of events to the columns that a query's kernel reads: who may take each event, and the values it needs."""
+"""From a batch of events to what a query's kernel reads: who may take each event, and the values it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of a plan for the ANY policy: for each trigger the steps of its search, as records of the program array."""
+"""The programs of a plan for the ANY policy: for each trigger the steps of its search, as records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 
 from ensue.pattern.expressions import At
 from ensue.pattern.normalize import Branch, Variable
-from ensue.planning.conditions import Absence, Column, Condition, Load, Time, different, is_empty, order
+from ensue.planning.conditions import (
+    Absence,
+    Column,
+    Condition,
+    Load,
+    Time,
+    columns_in,
+    different,
+    is_empty,
+    order,
+)
 from ensue.planning.temporal import Program, Step
 from ensue.runtime import layout as at
 from ensue.runtime.assemble import Assembler, BranchParts, List, Row, StepParts
@@ -46,7 +56,7 @@ class ProgramAssembler:
         a.words[at.P_PENDING_TABLE] = a.put_records(self.pendings)
         self._put_leaves()
 
-    # -- stores ---------------------------------------------------------------------------------------------------------
+    # -- stores ------------------------------------------------------------------------------------------------------
     def _add_stores(self, parts: BranchParts) -> None:
         a = self.assembler
         branch = parts.branch
@@ -59,7 +69,8 @@ class ProgramAssembler:
             places: dict[tuple[str, Column | Time], int] = {}
             column = at.C_FIRST + len(a.partition)
             for name in sorted(names):
-                for value in (Time.SEQ, Time.END, *self._begins(), *self._columns_above(parts, name, names)):
+                values: list[Column | Time] = [Time.SEQ, Time.END, *self._begins()]
+                for value in [*values, *self._columns_above(parts, name, names)]:
                     places[name, value] = column
                     column += 1
             store = a.add_store(at.KIND_NODE, column, f"partial matches of {', '.join(sorted(names))}")
@@ -95,7 +106,8 @@ class ProgramAssembler:
         conditions = [c for absence in waiting for c in absence.conditions]
         for variable in parts.branch.variables:
             if not variable.kleene:
-                for value in (Time.SEQ, Time.END, *columns_in(conditions, variable.name)):
+                values: list[Column | Time] = [Time.SEQ, Time.END]
+                for value in [*values, *columns_in(conditions, variable.name)]:
                     parts.pending_places[variable.name, value] = column
                     column += 1
         for variable in parts.branch.variables:
@@ -209,17 +221,6 @@ class ProgramAssembler:
         return uses
 
 
-def columns_in(conditions: Sequence[Condition], name: str) -> list[Column]:
-    """The columns of a variable that conditions use."""
-    used: dict[Column, None] = {}
-    for condition in conditions:
-        for instruction in condition.code:
-            column = getattr(instruction, "column", None)
-            if isinstance(column, Column) and getattr(instruction, "variable", None) == name:
-                used[column] = None
-    return list(used)
-
-
 def placed(places: dict[tuple[str, Column | Time], int], name: str) -> Callable[[Column | Time], int]:
     """Where a variable's values lie in a store of partial matches; a point's begin is its end."""
 
@@ -270,6 +271,10 @@ class TriggeredSearch:
         steps += [self._step(depth, step) for depth, step in enumerate(program.steps, 1)]
         maybes = self._waits_if_empty()
         waits = program.completes and maybes is not None
+        last = steps[-1]
+        decisions = (last.codes, last.afters, last.negations, last.lates, last.late_afters, last.inserts)
+        last.is_flat = program.completes and not waits and len(steps) > 1 and not any(decisions)
+        last.is_flat &= not any(v.kleene for v in a.variables)
         record = [0] * at.PROGRAM_RECORD
         record[at.G_STEPS] = len(program.steps)
         record[at.G_STEP_TABLE] = a.put_records([a.step_record(step) for step in steps])
@@ -352,7 +357,7 @@ class TriggeredSearch:
         self._settle(step, depth)
         return step
 
-    # -- what bounds a step in time --------------------------------------------------------------------------------------
+    # -- what bounds a step in time ----------------------------------------------------------------------------------
     def _rows(self) -> dict[str, Row]:
         """The variables bound to rows; the trigger of a list stands for its last element."""
         return {name: b for name, b in self.tail_bound.items() if isinstance(b, Row)}
@@ -381,7 +386,7 @@ class TriggeredSearch:
         for other in sorted(earlier & lists.keys()):
             step.lowers.append((at.REF_LAST_END, lists[other].slot, 0))
 
-    # -- steps -----------------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------------------------
     def _leaf_step(self, depth: int, name: str) -> StepParts:
         leaf = self.parts.leaves[name]
         assert leaf.store is not None
@@ -470,14 +475,14 @@ class TriggeredSearch:
         # iterating over the list makes the condition vacuous for an empty one; LAST does not depend on the element
         return [[record[0], record[1], 1, self.a.put([binding.slot, 0])]]
 
-    # -- conditions ------------------------------------------------------------------------------------------------------
+    # -- conditions --------------------------------------------------------------------------------------------------
     def _place_conditions(self, step: StepParts, fresh: frozenset[str]) -> None:
         """Conditions without lists that the fresh variables complete, decided on the step's candidates."""
         remaining = []
         for condition in self.open:
             if condition.lists or not condition.variables <= self.bound.keys() or not condition.variables & fresh:
                 remaining.append(condition)
-            else:
+            elif not condition.via or not condition.via <= self.bound.keys():
                 self._decide_on_candidate(step, condition, fresh, self.bound)
         self.open = remaining
         tail_remaining = []
@@ -601,7 +606,7 @@ class TriggeredSearch:
                 check.codes.append(a.condition(condition, bound))
         return check
 
-    # -- what is stored --------------------------------------------------------------------------------------------------
+    # -- what is stored ----------------------------------------------------------------------------------------------
     def _copies(self, places: dict[tuple[str, Column | Time], int]) -> list[int]:
         """(source, column) pairs in the order of a store's columns from C_FIRST on."""
         pairs = [(0, at.T_ATTRIBUTES + k) for k in range(len(self.a.partition))]

@@ -31,10 +31,8 @@ from ensue.runtime.layout import (
     SOURCE_STORE,
 )
 
-WIDE = np.uint64(64)
 
-
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
     """The number of zero bits below the lowest set bit of a word that is not zero."""
 
@@ -44,7 +42,7 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def words(typing_context: Any, array: Any) -> Any:
     """The address of an array's int64 words: passed between kernels, it costs no reference counting and no checks."""
 
@@ -55,7 +53,7 @@ def words(typing_context: Any, array: Any) -> Any:
     return types.CPointer(types.int64)(array), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def floats(typing_context: Any, array: Any) -> Any:
     """The address of the same words, read as float64."""
 
@@ -66,56 +64,7 @@ def floats(typing_context: Any, array: Any) -> Any:
     return types.CPointer(types.float64)(array), generate
 
 
-@kernel
-def compare_block(S, F, address, operator, bits):  # type: ignore[no-untyped-def]
-    """Bit j says whether S[address + j] `operator` the value with these bits; reads 64 words, whatever lies there."""
-    a = np.uint64(address)
-    mask = np.uint64(0)
-    if operator < FLOAT:
-        v = np.int64(bits)
-        if operator == EQ:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] == v) << j
-        elif operator == LT:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] < v) << j
-        elif operator == LE:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] <= v) << j
-        elif operator == GT:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] > v) << j
-        elif operator == GE:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] >= v) << j
-        else:
-            for j in range(WIDE):
-                mask |= np.uint64(S[a + j] != v) << j
-        return mask
-    w = np.int64(bits)
-    f = float_of(w)
-    if operator == FLOAT + EQ:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] == f) << j
-    elif operator == FLOAT + LT:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] < f) << j
-    elif operator == FLOAT + LE:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] <= f) << j
-    elif operator == FLOAT + GT:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] > f) << j
-    elif operator == FLOAT + GE:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] >= f) << j
-    else:
-        for j in range(WIDE):
-            mask |= np.uint64(F[a + j] != f) << j
-    return mask
-
-
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def float_of(typing_context: Any, bits: Any) -> Any:
     """The float64 with the bits of an int64."""
 
@@ -125,7 +74,7 @@ def float_of(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def bits_of(typing_context: Any, value: Any) -> Any:
     """The bits of a float64 as an int64."""
 
@@ -133,6 +82,105 @@ def bits_of(typing_context: Any, value: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return types.int64(types.float64), generate
+
+
+@kernel
+def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-untyped-def]
+    """Bit j < count says whether S[address + j] `operator` the value with these bits.
+
+    Works on 16 words at a time, whatever lies behind the last; bits from `count` on mean nothing.
+    """
+    mask = np.uint64(0)
+    parts = np.uint64((count + 15) >> 4)
+    if operator < FLOAT:
+        v = np.int64(bits)
+        if operator == EQ:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] == v) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == LT:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] < v) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == LE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] <= v) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == GT:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] > v) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == GE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] >= v) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == NE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(S[a + j] != v) << j
+                mask |= some << (part << np.uint64(4))
+    else:
+        f = float_of(np.int64(bits))
+        if operator == FLOAT + EQ:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] == f) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == FLOAT + LT:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] < f) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == FLOAT + LE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] <= f) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == FLOAT + GT:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] > f) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == FLOAT + GE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] >= f) << j
+                mask |= some << (part << np.uint64(4))
+        elif operator == FLOAT + NE:
+            for part in range(parts):
+                a = np.uint64(address) + (part << np.uint64(4))
+                some = np.uint64(0)
+                for j in range(np.uint64(16)):
+                    some |= np.uint64(F[a + j] != f) << j
+                mask |= some << (part << np.uint64(4))
+    return mask
 
 
 @kernel

@@ -18,8 +18,8 @@ _KERNELS = Path(__file__).parent
 def _digest() -> str:
     """A name for the kernels as they are now.
 
-    Numba looks only at the file of the function itself, but kernels are compiled into one another: a change to any of them must
-    leave all that were compiled before aside.
+    Numba looks only at the file of the function itself, but kernels are compiled into one another: a change to any of
+    them must leave all that were compiled before aside.
     """
     digest = hashlib.blake2b(digest_size=8)
     for path in (*sorted(_KERNELS.glob("*.py")), _KERNELS.parent / "layout.py"):

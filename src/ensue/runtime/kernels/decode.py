@@ -29,7 +29,8 @@ def measure(words, is_list):  # type: ignore[no-untyped-def]
 def take_apart(words, is_list, heads, singles, offsets, elements, firsts):  # type: ignore[no-untyped-def]
     """Fill heads (records by 4), singles (variables by records), list lengths as offsets, and their elements.
 
-    The elements of variable v start at firsts[v]. A length of -1, for a variable of another branch, is left in `singles`.
+    The elements of variable v start at firsts[v]. A length of -1, for a variable of another branch, is left in
+    `singles`.
     """
     filled = firsts.copy()
     start = 0

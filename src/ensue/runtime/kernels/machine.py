@@ -1,6 +1,7 @@
 """The stack machine for conditions that are not a plain comparison of two columns, in SQL's three-valued logic.
 
-Integers, booleans, timestamps and string codes are null as NULL, floats as NaN; so each instruction knows its operands' kind.
+Integers, booleans, timestamps and string codes are null as NULL, floats as NaN; so each instruction knows its
+operands' kind.
 """
 
 from __future__ import annotations
@@ -411,7 +412,7 @@ def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
 @kernel
 def all_hold(P, S, R, table, count):  # type: ignore[no-untyped-def]
     """Whether all of `count` conditions are true."""
-    for k in range(count):  # noqa: SIM110 - kernels are plain loops
+    for k in range(count):
         if not holds(P, S, R, table + k * CONDITION_RECORD):
             return False
     return True

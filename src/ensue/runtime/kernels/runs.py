@@ -1,7 +1,7 @@
 """NEXT and STRICT: one run from each event that can be first, which takes events without branching.
 
-A run holds where its events lie in their leaves: a position for a single event, a chain of links for a list. An event is appended to
-its leaves before it is offered to the runs, and taken off again if none takes it.
+A run holds where its events lie in their leaves: a position for a single event, a chain of links for a list. An event
+is appended to its leaves before it is offered to the runs, and taken off again if none takes it.
 """
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ def is_alive(P, S, record, row):  # type: ignore[no-untyped-def]
 
 @kernel
 def close_due(P, S, F, R, O):  # type: ignore[no-untyped-def]
-    """Close the runs whose window has passed by S_NOW (all runs once input has ended), and report what waits no more."""
+    """Close the runs whose window has passed by S_NOW (all, once input has ended); report what waits no more."""
     ended = S[S_ENDED] == 1
     soonest = np.int64(2**63 - 1)
     for k in range(P[P_RUNS]):
@@ -389,7 +389,7 @@ def in_partition(P, S, record, row):  # type: ignore[no-untyped-def]
         return True
     if S[cell(S, store, C_KEY, row)] != S[TRIGGER + T_KEY]:
         return False
-    for k in range(P[P_PARTITION_COLUMNS]):  # noqa: SIM110 - kernels are plain loops
+    for k in range(P[P_PARTITION_COLUMNS]):
         if S[cell(S, store, C_FIRST + k, row)] != S[TRIGGER + T_ATTRIBUTES + k]:
             return False
     return True

@@ -1,6 +1,7 @@
 """The search that one event triggers: a program's steps, depth first, over leaf and partial-match stores.
 
-All of the search's state lies in S, so that it can stop when the output block or a store is full and go on at the same place.
+All of the search's state lies in S, so that it can stop when the output block or a store is full and go on at the
+same place.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ from ensue.runtime.layout import (
     ST_CHAIN_SOURCE,
     ST_CODE,
     ST_CODES,
+    ST_FLAT,
     ST_INSERT,
     ST_INSERTS,
     ST_LATE,
@@ -135,6 +137,7 @@ from ensue.runtime.layout import (
     ST_STORE,
     ST_UPPER,
     ST_UPPERS,
+    STACK,
     STEP_RECORD,
     STORE_FULL,
     T_BEGIN,
@@ -198,6 +201,25 @@ def compare_bound(operator, left, right):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def block_mask(P, S, F, table, predicates, first, capacity, count):  # type: ignore[no-untyped-def]
+    """Which of up to 64 rows, from the one whose first column is at `first`, satisfy all predicates."""
+    mask = np.uint64(0xFFFFFFFFFFFFFFFF)
+    if count < 64:
+        mask = (np.uint64(1) << np.uint64(count)) - np.uint64(1)
+    else:
+        count = 64
+    for k in range(predicates):
+        p = table + k * PREDICATE_RECORD
+        bits = value(S, P[p + 2], P[p + 3])
+        if is_missing(P[p], bits):
+            return np.uint64(0)
+        mask &= compare_block(S, F, first + P[p + 1] * capacity, P[p], bits, count)
+        if mask == np.uint64(0):
+            break
+    return mask
+
+
+@kernel
 def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     """The next row of a step that satisfies its conditions, bound to the depth's source; False if there is none."""
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
@@ -244,19 +266,7 @@ def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
                 S[DEPTH_BLOCK + depth] = block - 64
                 S[DEPTH_MASK + depth] = 0
                 return False
-            count = high - block
-            mask = np.uint64(0xFFFFFFFFFFFFFFFF)
-            if count < 64:
-                mask = (np.uint64(1) << np.uint64(count)) - np.uint64(1)
-            for k in range(predicates):
-                p = table + k * PREDICATE_RECORD
-                bits = value(S, P[p + 2], P[p + 3])
-                if is_missing(P[p], bits):
-                    mask = np.uint64(0)
-                    break
-                mask &= compare_block(S, F, offset + P[p + 1] * capacity + block, P[p], bits)
-                if mask == np.uint64(0):
-                    break
+            mask = block_mask(P, S, F, table, predicates, offset + block, capacity, high - block)
         row = block + np.int64(trailing_zeros(mask))
         mask &= mask - np.uint64(1)
         S[SOURCE_ROW + depth] = row
@@ -587,6 +597,87 @@ def kill(P, S, F, R, program):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-def]
+    """Write a match for each row of a flat last step; False if the output block is full.
+
+    A match differs from the next one only in what this step binds, so the record is made once and copied.
+    """
+    width = P[P_WIDTH]
+    emits = P[program + G_EMITS]
+    table = P[program + G_EMIT_TABLE]
+    varying = 0
+    S[STACK] = P[program + G_BRANCH]
+    S[STACK + 2] = S[S_NOW]
+    S[STACK + 3] = S[S_NOW]
+    for k in range(emits):
+        S[STACK + 4 + k] = -1
+        if P[table + 3 * k] == EMIT_ROW:
+            if P[table + 3 * k + 1] == depth:
+                S[STACK + 128 + 2 * varying] = 4 + k
+                S[STACK + 129 + 2 * varying] = P[table + 3 * k + 2]
+                varying += 1
+            else:
+                S[STACK + 4 + k] = value(S, P[table + 3 * k + 1], P[table + 3 * k + 2])
+    header = HEADERS + S[SOURCE_STORE + depth] * HEADER
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    before = S[DEPTH_BEGIN + depth - 1]
+    o = S[S_OUT]
+    room = S[S_ROOM]
+    written = 0
+    full = False
+    if P[step + ST_MODE] == MODE_CHAIN:
+        while True:
+            if o + width > room:
+                full = True
+                break
+            if not next_row(P, S, F, R, step, depth):
+                break
+            row = S[SOURCE_ROW + depth]
+            for k in range(width):
+                O[o + k] = S[STACK + k]
+            O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
+            for k in range(varying):
+                O[o + S[STACK + 128 + 2 * k]] = S[offset + S[STACK + 129 + 2 * k] * capacity + row]
+            o += width
+            written += 1
+    else:
+        predicates = P[step + ST_PREDICATES]
+        conditions = P[step + ST_PREDICATE]
+        mask = np.uint64(S[DEPTH_MASK + depth])
+        block = S[DEPTH_BLOCK + depth]
+        high = S[DEPTH_HIGH + depth]
+        place = S[STACK + 128]
+        column = offset + S[STACK + 129] * capacity
+        while True:
+            while mask != np.uint64(0):
+                if o + width > room:
+                    full = True
+                    break
+                row = block + np.int64(trailing_zeros(mask))
+                mask &= mask - np.uint64(1)
+                for k in range(width):
+                    O[o + k] = S[STACK + k]
+                O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
+                O[o + place] = S[column + row]
+                for k in range(1, varying):
+                    O[o + S[STACK + 128 + 2 * k]] = S[offset + S[STACK + 129 + 2 * k] * capacity + row]
+                o += width
+                written += 1
+            if full:
+                break
+            block += 64
+            if block >= high:
+                break
+            mask = block_mask(P, S, F, conditions, predicates, offset + block, capacity, high - block)
+        S[DEPTH_MASK + depth] = np.int64(mask)
+        S[DEPTH_BLOCK + depth] = block
+    S[S_OUT] = o
+    S[S_MATCHES] += written
+    return not full
+
+
+@kernel
 def must_wait(P, S, program):  # type: ignore[no-untyped-def]
     """Whether the match in hand has nothing after some absence's place: all lists of one of its groups are empty."""
     table = P[program + G_MAYBE_TABLE]
@@ -653,6 +744,12 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
             enter(P, S, step, depth)
     while depth > 0:
         step = table + depth * STEP_RECORD
+        if P[step + ST_FLAT] == 1:
+            if not emit_rows(P, S, F, R, O, program, step, depth):
+                S[S_DEPTH] = depth
+                return OUTPUT_FULL
+            depth -= 1
+            continue
         status = lacks_room(P, S, O, program, step, depth == steps)
         if status != DONE:
             S[S_DEPTH] = depth
