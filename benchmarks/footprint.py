@@ -7,7 +7,6 @@ Run as a script it is the process that is measured: `footprint.py memory kernel-
 from __future__ import annotations
 
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -101,25 +100,36 @@ def measure_apart(what: str, workload: Workload, events: int) -> dict[str, Any]:
     return answer
 
 
-def wall_median(command: list[str]) -> float:
-    """The median wall time of a command, in seconds, after one run that fills the caches."""
-    taken = []
-    for _ in range(REPEATS + 1):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""})
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken[1:])
+def children_seconds() -> float:
+    """CPU seconds of all processes that this one has started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def measure_start(query: str) -> dict[str, float]:
-    """Seconds of wall time for nothing, for the import alone, and for `ensue check` of a file with one query."""
-    nothing = wall_median([sys.executable, "-c", "pass"])
-    loaded = wall_median([sys.executable, "-c", "import ensue"])
+def measure_start(query: str) -> dict[str, tuple[float, float]]:
+    """Median seconds, wall and CPU, of Python doing nothing, importing ensue, and of `ensue check` with one query.
+
+    The three take turns, so that a machine that gets busier meanwhile does not make one of them look slow.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "query.ensue"
         file.write_text(query + ";\n")
-        checked = wall_median([sys.executable, "-m", "ensue", "check", str(file)])
-    return {"nothing": nothing, "import": loaded - nothing, "check": checked}
+        commands = {
+            "nothing": [sys.executable, "-c", "pass"],
+            "import": [sys.executable, "-c", "import ensue"],
+            "check": [sys.executable, "-m", "ensue", "check", str(file)],
+        }
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        for _ in range(REPEATS + 1):
+            for name, command in commands.items():
+                start, used = time.perf_counter(), children_seconds()
+                subprocess.run(command, check=True, capture_output=True)
+                taken[name].append((time.perf_counter() - start, children_seconds() - used))
+    # the first round fills the caches of the disk
+    return {
+        name: (statistics.median(wall for wall, _ in runs[1:]), statistics.median(cpu for _, cpu in runs[1:]))
+        for name, runs in taken.items()
+    }
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python benchmarks/run.py [--quick] [--events N] [--only NAME]... [--budget SECON
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -178,15 +179,18 @@ def measure_latency(chosen: argparse.Namespace) -> Grid:
 def measure_cold(chosen: argparse.Namespace) -> Grid:
     """What a process pays before it does anything."""
     taken = measure_start(find(TYPICAL).query)
-    row = tuple(f"{1000 * taken[name]:.0f} ms" for name in ("nothing", "import", "check"))
-    return Grid(
-        "Cold start, wall time, median of five", ("python -c pass", "import ensue adds", "ensue check, whole"), (row,)
-    )
+    rows = []
+    for place, clock in enumerate(("wall", "CPU")):
+        nothing, loaded, checked = (1000 * taken[name][place] for name in ("nothing", "import", "check"))
+        rows.append((clock, f"{nothing:.0f} ms", f"{loaded - nothing:.0f} ms", f"{checked:.0f} ms"))
+    heads = ("time", "python -c pass", "import ensue adds", "ensue check, whole")
+    return Grid("Cold start, median of five", heads, tuple(rows))
 
 
 def main() -> int:
     chosen = read_arguments()
     console = Console(width=max(WIDTH, Console().width))
+    load = [os.getloadavg()[0]]
     lines = []
     for workload in WORKLOADS:
         if wanted(workload.name, chosen.only):
@@ -209,7 +213,11 @@ def main() -> int:
                 grids[-1].show(console)
     for fault in faults:
         console.print(fault, style="red", markup=False)
+    load.append(os.getloadavg()[0])
+    busy = f"load average {load[0]:.1f} before and {load[1]:.1f} after; the benchmark alone makes about 1"
+    console.print(busy, style="dim")
     notes = [
+        busy,
         f"{chosen.events:,} events a stream, {BLOCK:,} pushed at a time; least CPU time of up to {chosen.repeats} runs",
         f"{chosen.budget:g} s for one engine on one query, beyond which it ran on the first events only",
         *faults,
