@@ -1,4 +1,4 @@
-"""Limits raise or shed and never grow in silence; state is released; what overflows a buffer is neither lost nor doubled."""
+"""Limits raise or shed, state is released, and what overflows a buffer is neither lost nor doubled."""
 
 from __future__ import annotations
 
@@ -198,9 +198,7 @@ def stream(windows: int, seed: int) -> Iterator[pa.Table]:
     for number in range(windows):
         ts = np.arange(1000 * number, 1000 * number + 1000)
         words = [f"word {number - int(old)} {int(which)}" for old, which in rng.integers(0, (2, 400), (1000, 2))]
-        yield make_table(
-            rng.choice(list("ABCD"), 1000), ts, s=pa.array(words), x=pa.array(rng.integers(0, 500, 1000))
-        )
+        yield make_table(rng.choice(list("ABCD"), 1000), ts, s=pa.array(words), x=pa.array(rng.integers(0, 500, 1000)))
 
 
 def sizes_of(engine: Engine) -> tuple[int, int]:
@@ -228,7 +226,7 @@ def test_state_stays_bounded(name: str, planned: bool) -> None:
     late = [max(column) for column in zip(*highest[75:], strict=True)]
     assert late[0] <= 1.5 * early[0]
     assert late[1] <= 1.5 * early[1]
-    assert late[1] < 40_000  # of 40,000 different words in all, two windows' worth and what waits to be forgotten
+    assert late[1] < 6_000  # of 40,000 in all: those of two windows, and what waits to be forgotten
 
 
 def test_state_of_counted_partitions() -> None:
@@ -244,16 +242,24 @@ def test_state_of_counted_partitions() -> None:
     assert max(sizes[50:]) <= 1.5 * max(sizes[10:20])
 
 
-def test_rows_and_strings_are_forgotten_event_by_event() -> None:
-    """Rows pushed one at a time are released, too."""
+def test_counted_partitions_of_ever_new_keys_meet_the_budget() -> None:
+    """By the meaning of the query nothing may be forgotten; the budget speaks up instead of memory running out."""
+    engine = ensue.compile(GROWING[COUNTED_BY_KEY], options=Options(memory_budget=3_000_000))
+    with pytest.raises(LimitError, match="memory_budget"):
+        for batch in stream(100, seed=5):
+            engine.push(batch)
+
+
+def test_rows_of_small_pushes_are_forgotten() -> None:
+    """Rows that come a few at a time are merged and released, too."""
     engine = ensue.compile("PATTERN SEQ(A a, B b) WHERE a.s = b.s WITHIN 50")
     sizes = []
-    for ts in range(50_000):
-        engine.push([{"type": "AB"[ts % 2], "ts": ts, "s": f"word {ts // 7}"}])
-        if ts % 5_000 == 4_999:
+    for start in range(0, 80_000, 40):
+        engine.push([{"type": "AB"[ts % 2], "ts": ts, "s": f"word {ts // 7}"} for ts in range(start, start + 40)])
+        if start % 1_000 == 0:
             sizes.append(sizes_of(engine))
-    assert max(size for size, _ in sizes[5:]) <= 1.5 * max(size for size, _ in sizes[:5])
-    assert max(count for _, count in sizes) < 6_000
+    assert max(size for size, _ in sizes[40:]) <= 1.2 * max(size for size, _ in sizes[:20])
+    assert max(count for _, count in sizes) < 6_000  # of 11,428
 
 
 def test_a_million_events_of_a_small_window() -> None:
@@ -364,19 +370,22 @@ def test_equal_keys_grow_the_index() -> None:
         assert len(ensue.run(events, query)) == wanted
 
 
+COUNT = 700
+
+
 @pytest.mark.parametrize("policy", ["NEXT", "STRICT"])
 def test_many_runs(policy: str) -> None:
     """Runs, and the links of their lists, grow their stores; a batch of one and a batch of all give the same."""
-    kinds = "A" * 2_000 + "B" * 3 if policy == "NEXT" else "AABB" * 2_000
+    kinds = "A" * COUNT + "B" * 3 if policy == "NEXT" else "AABB" * COUNT
     query = f"PATTERN SEQ(A+ a[], B b) WITHIN 1000000 USING {policy}"
     whole = ensue.run(make_events(kinds), query)
-    wanted = 2_000 if policy == "NEXT" else 2 * 2_000
+    wanted = COUNT if policy == "NEXT" else 2 * COUNT
     assert len(whole) == wanted
     engine = ensue.compile(query)
     found = sum(len(engine.push([event])) for event in make_events(kinds)) + len(engine.flush())
     assert found == wanted
     lengths = Counter(len(row["events"]["a"]) for row in whole)
-    assert lengths == (Counter(range(1, 2_001)) if policy == "NEXT" else {1: 2_000, 2: 2_000})
+    assert lengths == (Counter(range(1, COUNT + 1)) if policy == "NEXT" else {1: COUNT, 2: COUNT})
 
 
 def test_the_message_says_what_to_change() -> None:

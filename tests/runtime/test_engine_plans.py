@@ -16,7 +16,7 @@ from ensue.pattern.query import Policy
 from ensue.planning.plan import Join, Leaf, Plan, Tree, every_order, every_tree, left_deep, variables_of
 from ensue.testing.harness import describe_difference
 from ensue.testing.oracle import OracleMatch, find_matches
-from ensue.testing.random_queries import DEFAULT_SHAPE, Shape
+from ensue.testing.random_queries import DEFAULT_SHAPE
 
 from .agreement import Case, make_case, run_whole, show_failure
 

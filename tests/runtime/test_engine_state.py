@@ -237,7 +237,7 @@ def test_every_truncation_is_seen(data: bytes) -> None:
         engine.restore(data + b"\0")
 
 
-@pytest.mark.parametrize("other", [b"", b"PAR1" + bytes(100), "a text".encode() * 20, bytes(1000)])
+@pytest.mark.parametrize("other", [b"", b"PAR1" + bytes(100), b"a text" * 20, bytes(1000)])
 def test_other_files_are_seen(other: bytes) -> None:
     refuse(other, "not a snapshot")
 
