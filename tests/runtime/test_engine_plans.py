@@ -24,7 +24,7 @@ WIDE = replace(DEFAULT_SHAPE, policies=(Policy.ANY,), events=13, work=20_000)
 FLAT = replace(WIDE, disjunction=False, kleene=0.1)
 
 # How many cases of each number of variables; the trees of five variables are many, so their cases are few.
-AMOUNTS = [(2, 60, 0), (3, 45, 0), (3, 45, 1), (4, 20, 0), (4, 20, 1), (5, 5, 0), (5, 5, 1), (5, 5, 2), (5, 5, 3)]
+AMOUNTS = [(2, 60, 0), (3, 35, 0), (3, 35, 1), (4, 14, 0), (4, 14, 1), (5, 4, 0), (5, 4, 1), (5, 4, 2)]
 
 
 def find_cases(variables: int, count: int, part: int) -> Iterator[tuple[int, Case, list[OracleMatch]]]:
