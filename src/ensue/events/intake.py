@@ -78,6 +78,7 @@ class Intake:
             self._roles = (schema.type, schema.time, schema.begin, schema.unit)
         self._counts = Counts()
         self._max_end: int | None = None
+        self._singles = 0
         self._waiting = WaitingRoom()
         self._late = Aside()
         self._rejected = Aside()
@@ -85,6 +86,7 @@ class Intake:
     @property
     def counts(self) -> Counts:
         """What became of the events so far."""
+        self._count_singles()
         return self._counts
 
     @property
@@ -118,6 +120,24 @@ class Intake:
             self._waiting.add(sort_piece(piece))
         return self._release(self.watermark)
 
+    def take_one(self, end: int) -> int | None:
+        """Count one event, read and checked by the caller, as processed; its number, or None if it must be pushed.
+
+        That is so where events may come out of order, or it is late.
+        """
+        if self._max_end is None or end < self._max_end or self._lateness != 0:
+            return None
+        self._max_end = end
+        self._singles += 1
+        return self._counts.processed + self._singles - 1
+
+    def _count_singles(self) -> None:
+        """Put events that came one by one, counted apart because that is quicker, to the others."""
+        if self._singles:
+            received, processed = self._counts.received + self._singles, self._counts.processed + self._singles
+            self._counts = replace(self._counts, received=received, processed=processed)
+            self._singles = 0
+
     def drain(self) -> EventBatch:
         """All events that are still held: the input has ended."""
         return self._release(None if self._max_end is None else self._max_end)
@@ -133,6 +153,7 @@ class Intake:
 
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`."""
+        self._count_singles()
         held = self._waiting.tables()
         late, rejected = self._late.peek(), self._rejected.peek()
         tables = [t for t in (late, rejected) if t is not None] + held
@@ -184,6 +205,7 @@ class Intake:
         return intake
 
     def _release(self, until: int | None) -> EventBatch:
+        self._count_singles()
         piece = self._waiting.release(until)
         first = self._counts.processed
         if piece is None:

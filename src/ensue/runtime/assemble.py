@@ -420,7 +420,8 @@ class Assembler:
         header[at.P_STORES] = len(self.stores)
         header[at.P_WINDOW] = at.NULL if self.window is None else self.window
         header[at.P_COUNT_WINDOW] = at.NULL if self.count_window is None else self.count_window
-        header[at.P_WIDTH] = 4 + len(self.variables) + (1 if has_lists else 0)
+        header[at.P_HEAD] = 4 if has_lists or header[at.P_PENDINGS] or header[at.P_RUNS] else 0
+        header[at.P_WIDTH] = header[at.P_HEAD] + len(self.variables) + (1 if has_lists else 0)
         header[at.P_KLEENE] = int(has_lists)
         header[at.P_INTERVALS] = int(self.intervals)
         header[at.P_ATTRIBUTES] = len(self.attributes)
@@ -443,6 +444,7 @@ class Assembler:
             partition=self.partition,
             variables=self.variables,
             has_lists=has_lists,
+            head=header[at.P_HEAD],
             window=self.window,
             count_window=self.count_window,
             intervals=self.intervals,

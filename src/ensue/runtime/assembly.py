@@ -60,6 +60,7 @@ class Assembly:
     partition: tuple[Column, ...]
     variables: tuple[Variable, ...]
     has_lists: bool
+    head: int  # words of an output record before its variables
     window: int | None
     count_window: int | None
     intervals: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -34,7 +34,10 @@ Bound: TypeAlias = Int64s | EventLists | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchBlock:
-    """Matches of one query. `detected` is -2^63 where it is not known; `variables` are all that are not negated."""
+    """Matches of one query. `detected` is -2^63 where it is not known; `variables` are all that are not negated.
+
+    `is_timed` is False while the times, which the events tell, have not been looked up: see `timed`.
+    """
 
     query: Query
     name: str
@@ -42,9 +45,28 @@ class MatchBlock:
     end: Int64s
     detected: Int64s
     variables: Mapping[str, Bound]
+    is_timed: bool = True
 
     def __len__(self) -> int:
-        return len(self.begin)
+        if self.is_timed:
+            return len(self.begin)
+        return max(len(bound) for bound in self.variables.values() if isinstance(bound, np.ndarray))
+
+    def timed(self, rows: RowView) -> MatchBlock:
+        """The same with its times: begin and end are those of the events, and a match is known with its last event."""
+        if self.is_timed:
+            return self
+        begin = np.full(len(self), np.iinfo(np.int64).max)
+        end = np.full(len(self), np.iinfo(np.int64).min)
+        events = distinct_events(self)
+        _, event_begin, event_end = rows.take_timed(events)
+        for bound in self.variables.values():
+            if isinstance(bound, np.ndarray):
+                here = np.flatnonzero(bound >= 0)
+                places = np.searchsorted(events, bound[here])
+                begin[here] = np.minimum(begin[here], event_begin[places])
+                end[here] = np.maximum(end[here], event_end[places])
+        return replace(self, begin=begin, end=end, detected=end, is_timed=True)
 
 
 def distinct_events(block: MatchBlock) -> Int64s:

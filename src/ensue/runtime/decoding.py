@@ -9,19 +9,33 @@ import numpy.typing as npt
 
 from ensue.pattern.normalize import Variable
 from ensue.pattern.query import Query
+from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import Bound, EventLists, MatchBlock
 
 Int64s = npt.NDArray[np.int64]
 
 
-def decode(words: Sequence[Int64s], query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:
-    """The matches that output blocks hold, each variable's events by their sequence numbers."""
-    joined = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
-    if any(v.kleene for v in variables):
-        return _decode_lists(joined, query, name, variables)
-    table = joined.reshape(-1, 4 + len(variables)).T
-    bound: dict[str, Bound] = {v.name: table[4 + k] for k, v in enumerate(variables)}
-    return MatchBlock(query, name, table[1], table[2], table[3], bound)
+AT_ONCE = 1 << 18
+"""Words of output that are joined to one block; more stay in several, since copying them costs more than it saves."""
+
+_NO_TIMES = np.empty(0, dtype=np.int64)
+
+
+def decode(words: Sequence[Int64s], query: Query, name: str, assembly: Assembly) -> list[MatchBlock]:
+    """The matches that output blocks hold, each variable's events by their sequence numbers; at least one block."""
+    if len(words) != 1 and sum(map(len, words)) <= AT_ONCE:
+        words = [np.concatenate([*words, _NO_TIMES])]
+    if assembly.has_lists:
+        return [_decode_lists(part, query, name, assembly.variables) for part in words]
+    blocks = []
+    for part in words:
+        table = part.reshape(-1, assembly.head + len(assembly.variables)).T
+        bound: dict[str, Bound] = {v.name: table[assembly.head + k] for k, v in enumerate(assembly.variables)}
+        if assembly.head:
+            blocks.append(MatchBlock(query, name, table[1], table[2], table[3], bound))
+        else:
+            blocks.append(MatchBlock(query, name, _NO_TIMES, _NO_TIMES, _NO_TIMES, bound, is_timed=False))
+    return blocks
 
 
 def _decode_lists(words: Int64s, query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:

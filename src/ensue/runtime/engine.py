@@ -27,10 +27,12 @@ from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
+from ensue.runtime.single import EventPath
 from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
 
 _TIDY_EVERY = 8192
+_UNKNOWN: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ class Engine:
         self._matches = 0
         self._since_tidy = 0
         self._ended = False
+        self._type_column = type if schema is None else schema.type
+        self._paths: dict[Any, EventPath | None] = {}
+        self._nothing = Matches([], None)
         if schema is not None:
             self._bind(schema)
 
@@ -144,6 +149,7 @@ class Engine:
         self._strings, self._evaluators = strings, evaluators
         self._states = [evaluator.new_state() for evaluator in evaluators]
         self._rows = RowStore(schema, self._intake.layout)
+        self._paths = {}
 
     def _make_evaluators(self, schema: Schema, strings: StringTable) -> list[Evaluator]:
         return [make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries]
@@ -156,6 +162,40 @@ class Engine:
         """
         self._check_open()
         return self._process(self._intake.push(events))
+
+    def push_event(self, event: Mapping[str, Any]) -> Matches:
+        """Take one event in, given as a dict: the quickest way from an event to the matches that it completes.
+
+        The dict is kept and must not be changed afterwards.
+        """
+        path = self._paths.get(event.get(self._type_column), _UNKNOWN)
+        if path is _UNKNOWN:
+            path = self._find_path(event)
+        if path is not None and not self._ended:
+            blocks = path.take(event)
+            if blocks is not None:
+                self._ignored += not path.lanes
+                self._since_tidy += 1
+                if self._since_tidy >= _TIDY_EVERY:
+                    self._tidy()
+                    self._check_memory()
+                return self._result(blocks) if blocks else self._nothing
+        return self.push([event])
+
+    def _find_path(self, event: Mapping[str, Any]) -> EventPath | None:
+        """How events of a type are taken in one by one, None if they are not; found once a type."""
+        kind = event.get(self._type_column)
+        if self._rows is None or not isinstance(kind, str):
+            return None
+        assert self.schema is not None
+        self._paths[kind] = None
+        try:
+            lanes = list(zip(self._evaluators, self._states, strict=True))
+            path = EventPath(kind, self.schema, self._intake, self._rows, self._strings, lanes)
+        except ValueError:
+            return None
+        self._paths[kind] = path
+        return path
 
     def push_sorted(self, events: object) -> Matches:
         """Take a whole finite input in, sorted by time first: nothing in it is late. Ends with `flush`."""
@@ -170,10 +210,9 @@ class Engine:
         self._ended = True
         if not self._evaluators:
             return found
-        blocks = [
-            e.advance(s, NULL, e.ranks(self._strings), ended=True)
-            for e, s in zip(self._evaluators, self._states, strict=True)
-        ]
+        blocks: list[MatchBlock] = []
+        for evaluator, state in zip(self._evaluators, self._states, strict=True):
+            blocks += evaluator.advance(state, NULL, evaluator.ranks(self._strings), ended=True)
         return Matches.concat([found, self._result(blocks)])
 
     def _check_open(self) -> None:
@@ -192,16 +231,13 @@ class Engine:
             keep = known[batch.type_codes]
             self._ignored += int(len(batch) - keep.sum())
             self._rows.append(batch, keep)
-        blocks = [
-            evaluator.step(state, batch, self._strings)
-            for evaluator, state in zip(self._evaluators, self._states, strict=True)
-        ]
+        blocks: list[MatchBlock] = []
         watermark = self._intake.watermark
-        if watermark is not None:
-            for evaluator, state in zip(self._evaluators, self._states, strict=True):
+        for evaluator, state in zip(self._evaluators, self._states, strict=True):
+            blocks += evaluator.step(state, batch, self._strings)
+            if watermark is not None:
                 later = evaluator.advance(state, watermark, evaluator.ranks(self._strings), ended=False)
-                if len(later):
-                    blocks.append(later)
+                blocks += [block for block in later if len(block)]
         result = self._result(blocks)
         self._since_tidy += len(batch)
         if self._since_tidy >= _TIDY_EVERY:
@@ -305,9 +341,14 @@ class Engine:
             self._strings, self._evaluators = strings, evaluators
             self._states = [State(arena, *shed) for arena, shed in zip(arenas, state["shed"], strict=True)]
             self._rows = RowStore.load(intake.schema, *parts["rows"])
+        elif intake.schema is not None:
+            self._bind(intake.schema)
+        else:
+            self._strings, self._evaluators, self._states, self._rows = StringTable(), [], [], None
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._since_tidy = 0
+        self._paths = {}
 
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:

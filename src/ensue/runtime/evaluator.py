@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,8 +28,10 @@ from ensue.runtime.strings import StringTable
 
 Int64s = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 16
-_NO_RANKS = np.zeros(1, dtype=np.int64)
+_BLOCK = 1 << 14
+_LARGEST = 1 << 18
+_POOLED = 16
+NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -63,16 +66,16 @@ class Evaluator:
         """The state before the first event."""
         return State(new_arena(self.assembly.stores))
 
-    def step(self, state: State, batch: EventBatch, strings: StringTable) -> MatchBlock:
+    def step(self, state: State, batch: EventBatch, strings: StringTable) -> list[MatchBlock]:
         """Take a batch of events in; the matches that are known now."""
         prepared = prepare(self.assembly, batch, self.schema, strings)
         return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(strings))
 
     def ranks(self, strings: StringTable) -> Int64s:
         """The order of strings, for conditions that compare them."""
-        return strings.rank if self.assembly.uses_ranks and len(strings.rank) else _NO_RANKS
+        return strings.rank if self.assembly.uses_ranks and len(strings.rank) else NO_RANKS
 
-    def run_rows(self, state: State, columns: Int64s, rows: int, ranks: Int64s) -> MatchBlock:
+    def run_rows(self, state: State, columns: Int64s, rows: int, ranks: Int64s) -> list[MatchBlock]:
         """Take prepared rows in."""
         state.arena[at.S_ROW] = 0
         if self.assembly.policy == "ANY":
@@ -81,7 +84,13 @@ class Evaluator:
             from ensue.runtime.kernels.runs import step_runs as step
         return self._drive(state, lambda arena, out: step(self.assembly.program, arena, ranks, columns, out, rows))
 
-    def advance(self, state: State, now: int, ranks: Int64s, *, ended: bool) -> MatchBlock:
+    def resume(self, state: State, columns: Int64s) -> list[MatchBlock]:
+        """Go on with a batch of one row that the kernel stopped in, or that gave matches."""
+        from ensue.runtime.kernels.step import step
+
+        return self._drive(state, lambda arena, out: step(self.assembly.program, arena, NO_RANKS, columns, out, 1))
+
+    def advance(self, state: State, now: int, ranks: Int64s, *, ended: bool) -> list[MatchBlock]:
         """Let time reach `now`, or the input end: the matches that are known by that."""
         if self.assembly.policy != "ANY":
             from ensue.runtime.kernels.runs import advance_runs
@@ -92,7 +101,7 @@ class Evaluator:
 
         return self._drive(state, lambda arena, out: advance(self.assembly.program, arena, out, now, int(ended)))
 
-    def _drive(self, state: State, call) -> MatchBlock:  # type: ignore[no-untyped-def]
+    def _drive(self, state: State, call) -> list[MatchBlock]:  # type: ignore[no-untyped-def]
         """Call a kernel until it is done, taking its output away and giving it room."""
         words: list[Int64s] = []
         found = 0
@@ -117,19 +126,29 @@ class Evaluator:
                 found = limit
             elif 2 * used > len(out):  # a full block is handed over as it is, and replaced
                 words.append(out[:used])
-                self.output[0] = out = np.empty(len(out), dtype=np.int64)
+                self.output[0] = out = self._fresh_block(len(out))
             elif used:
                 words.append(out[:used].copy())
             if status == at.DONE:
                 break
             if status == at.OUTPUT_FULL:
-                if used == 0 or len(out) < 1 << 20:
+                if used == 0 or len(out) < _LARGEST:
                     self.output[0] = np.empty(2 * len(out), dtype=np.int64)
             elif status == at.STORE_FULL:
                 self._make_room(state)
             else:
                 raise InternalError(f"kernel returned {status}")
-        return decode(words, self.query, self.name, self.assembly.variables)
+        return decode(words, self.query, self.name, self.assembly)
+
+    def _fresh_block(self, size: int) -> Int64s:
+        """An output block: one that no result holds any more (memory once touched is cheaper), else a new one."""
+        for block in self.output[1:]:
+            if len(block) == size and sys.getrefcount(block) <= 3:  # the list, the loop and the call
+                return block
+        block = np.empty(size, dtype=np.int64)
+        if size == _LARGEST and len(self.output) < _POOLED:
+            self.output.append(block)
+        return block
 
     def _cut(self, words: list[Int64s], last: Int64s, surplus: int) -> tuple[list[Int64s], int]:
         """Drop the newest matches of an output block."""
@@ -140,7 +159,7 @@ class Evaluator:
 
     def _count(self, words: Int64s) -> int:
         if not self.assembly.has_lists:
-            return len(words) // (4 + len(self.assembly.variables))
+            return len(words) // (self.assembly.head + len(self.assembly.variables))
         count = place = 0
         while place < len(words):
             place += int(words[place])
@@ -149,7 +168,7 @@ class Evaluator:
 
     def _end_of(self, words: Int64s, records: int) -> int:
         if not self.assembly.has_lists:
-            return records * (4 + len(self.assembly.variables))
+            return records * (self.assembly.head + len(self.assembly.variables))
         place = 0
         for _ in range(records):
             place += int(words[place])
@@ -237,7 +256,9 @@ class Evaluator:
         return found
 
 
-def empty_block(evaluator: Evaluator) -> MatchBlock:
-    """A block without matches."""
-    nothing: Sequence[Int64s] = []
-    return decode(nothing, evaluator.query, evaluator.name, evaluator.assembly.variables)
+def one_row_kernel() -> Callable[..., int]:
+    """The kernel for a batch of one row under ANY."""
+    from ensue.runtime.kernels.step import step_one
+
+    kernel: Callable[..., int] = step_one
+    return kernel

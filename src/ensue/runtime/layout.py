@@ -117,6 +117,7 @@ P_RUN_TABLE = 16  # offset of the run records of NEXT and STRICT, 0: none
 P_RUNS = 17
 P_STRICT = 18
 P_LINK_STORE = 19
+P_HEAD = 21  # words of an output record before its variables: 4, or 0 where the events tell all
 P_SLACK = 20  # how much longer than the window events are kept
 P_HEADER = 24
 

@@ -54,7 +54,7 @@ class Matches:
     @property
     def names(self) -> list[str]:
         """The names of the queries."""
-        return list(dict.fromkeys(part.block.name for part in self._parts))
+        return list(dict.fromkeys(part.name for part in self._parts))
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
@@ -75,7 +75,7 @@ class Matches:
             if key not in self.names:
                 raise KeyError(f"no query is called `{key}`; there are {', '.join(self.names) or 'none'}")
             only = Matches([], None, self.schema, self._explanation)
-            only._parts = [part for part in self._parts if part.block.name == key]
+            only._parts = [part for part in self._parts if part.name == key]
             return only
         place = key + len(self) if key < 0 else key
         for part in self._parts:
@@ -134,7 +134,7 @@ class Matches:
     def __repr__(self) -> str:
         counts: dict[str, int] = {}
         for part in self._parts:
-            counts[part.block.name] = counts.get(part.block.name, 0) + len(part)
+            counts[part.name] = counts.get(part.name, 0) + len(part)
         shown = ", ".join(f"{name}: {count}" for name, count in counts.items())
         return f"<{len(self)} match{'' if len(self) == 1 else 'es'}{f' ({shown})' if shown else ''}>"
 
@@ -153,15 +153,22 @@ class Matches:
 class _Part:
     """A block and the rows it speaks of; its columns are made once."""
 
-    __slots__ = ("_columns", "block", "rows")
+    __slots__ = ("_block", "_columns", "name", "rows")
 
     def __init__(self, block: MatchBlock, rows: RowView) -> None:
-        self.block = block
+        self._block = block
+        self.name = block.name
         self.rows = rows
         self._columns: dict[str, pa.Array] | None = None
 
     def __len__(self) -> int:
-        return len(self.block)
+        return len(self._block)
+
+    @property
+    def block(self) -> MatchBlock:
+        """The block with its times, which are looked up when someone asks."""
+        self._block = self._block.timed(self.rows)
+        return self._block
 
     def columns(self) -> dict[str, pa.Array]:
         if self._columns is None:

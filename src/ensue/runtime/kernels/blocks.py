@@ -222,32 +222,22 @@ def value(S, source, column):  # type: ignore[no-untyped-def]
 
 @kernel
 def first_at_least(S, header, low, high, time):  # type: ignore[no-untyped-def]
-    """The first row in [low, high) whose end is at least `time`; ends are ascending."""
+    """The first row in [low, high) whose end is at least `time`; ends are ascending. Halving without a branch."""
     base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
     if high <= low or S[base + high - 1] < time:
         return high
-    while low < high:
-        middle = (low + high) >> 1
-        if S[base + middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    count = high - low
+    while count > 1:
+        half = count >> 1
+        low += half * np.int64(S[base + low + half - 1] < time)
+        count -= half
+    return low + np.int64(S[base + low] < time)
 
 
 @kernel
 def first_after(S, header, low, high, time):  # type: ignore[no-untyped-def]
-    """The first row in [low, high) whose end is after `time`; ends are ascending."""
-    base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
-    if high <= low or S[base + high - 1] <= time:
-        return high
-    while low < high:
-        middle = (low + high) >> 1
-        if S[base + middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """The first row in [low, high) whose end is after `time`; times are whole numbers."""
+    return first_at_least(S, header, low, high, time + 1)
 
 
 @kernel

@@ -89,6 +89,7 @@ from ensue.runtime.layout import (
     NULL,
     OUTPUT_FULL,
     P_COUNT_WINDOW,
+    P_HEAD,
     P_KLEENE,
     P_LIST_STORE,
     P_PENDING_TABLE,
@@ -453,11 +454,12 @@ def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def
     start = o
     if P[P_KLEENE] == 1:
         o += 1
-    O[o] = P[program + G_BRANCH]
-    O[o + 1] = begin
-    O[o + 2] = end
-    O[o + 3] = detected
-    o += 4
+    if P[P_HEAD] > 0:
+        O[o] = P[program + G_BRANCH]
+        O[o + 1] = begin
+        O[o + 2] = end
+        O[o + 3] = detected
+        o += 4
     table = P[program + G_EMIT_TABLE]
     for k in range(P[program + G_EMITS]):
         kind = P[table + 3 * k]
@@ -603,78 +605,75 @@ def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-d
     A match differs from the next one only in what this step binds, so the record is made once and copied.
     """
     width = P[P_WIDTH]
-    emits = P[program + G_EMITS]
+    head = P[P_HEAD]
     table = P[program + G_EMIT_TABLE]
     varying = 0
     S[STACK] = P[program + G_BRANCH]
     S[STACK + 2] = S[S_NOW]
     S[STACK + 3] = S[S_NOW]
-    for k in range(emits):
-        S[STACK + 4 + k] = -1
+    for k in range(P[program + G_EMITS]):
+        S[STACK + head + k] = -1
         if P[table + 3 * k] == EMIT_ROW:
             if P[table + 3 * k + 1] == depth:
-                S[STACK + 128 + 2 * varying] = 4 + k
+                S[STACK + 128 + 2 * varying] = head + k
                 S[STACK + 129 + 2 * varying] = P[table + 3 * k + 2]
                 varying += 1
             else:
-                S[STACK + 4 + k] = value(S, P[table + 3 * k + 1], P[table + 3 * k + 2])
+                S[STACK + head + k] = value(S, P[table + 3 * k + 1], P[table + 3 * k + 2])
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     before = S[DEPTH_BEGIN + depth - 1]
     o = S[S_OUT]
+    start = o
     room = S[S_ROOM]
-    written = 0
-    full = False
-    if P[step + ST_MODE] == MODE_CHAIN:
-        while True:
-            if o + width > room:
-                full = True
-                break
-            if not next_row(P, S, F, R, step, depth):
-                break
+    if P[step + ST_MODE] == MODE_CHAIN or head > 0 or varying > 1 or width > 4:
+        while o + width <= room and next_row(P, S, F, R, step, depth):
             row = S[SOURCE_ROW + depth]
             for k in range(width):
                 O[o + k] = S[STACK + k]
-            O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
+            if head > 0:
+                O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
             for k in range(varying):
                 O[o + S[STACK + 128 + 2 * k]] = S[offset + S[STACK + 129 + 2 * k] * capacity + row]
             o += width
-            written += 1
-    else:
-        predicates = P[step + ST_PREDICATES]
-        conditions = P[step + ST_PREDICATE]
-        mask = np.uint64(S[DEPTH_MASK + depth])
-        block = S[DEPTH_BLOCK + depth]
-        high = S[DEPTH_HIGH + depth]
-        place = S[STACK + 128]
-        column = offset + S[STACK + 129] * capacity
-        while True:
-            while mask != np.uint64(0):
-                if o + width > room:
-                    full = True
-                    break
-                row = block + np.int64(trailing_zeros(mask))
-                mask &= mask - np.uint64(1)
-                for k in range(width):
-                    O[o + k] = S[STACK + k]
-                O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
-                O[o + place] = S[column + row]
-                for k in range(1, varying):
-                    O[o + S[STACK + 128 + 2 * k]] = S[offset + S[STACK + 129 + 2 * k] * capacity + row]
-                o += width
-                written += 1
-            if full:
-                break
-            block += 64
-            if block >= high:
-                break
-            mask = block_mask(P, S, F, conditions, predicates, offset + block, capacity, high - block)
-        S[DEPTH_MASK + depth] = np.int64(mask)
-        S[DEPTH_BLOCK + depth] = block
+        S[S_OUT] = o
+        S[S_MATCHES] += (o - start) // width
+        return o + width <= room
+    # up to four sequence numbers, one of them from here: words in registers, four written whatever the width
+    first = S[STACK]
+    second = S[STACK + 1]
+    third = S[STACK + 2]
+    fourth = S[STACK + 3]
+    place = S[STACK + 128]
+    column = offset + S[STACK + 129] * capacity
+    predicates = P[step + ST_PREDICATES]
+    conditions = P[step + ST_PREDICATE]
+    mask = np.uint64(S[DEPTH_MASK + depth])
+    block = S[DEPTH_BLOCK + depth]
+    high = S[DEPTH_HIGH + depth]
+    room -= 4
+    while True:
+        while mask != np.uint64(0) and o <= room:
+            row = block + np.int64(trailing_zeros(mask))
+            mask &= mask - np.uint64(1)
+            O[o] = first
+            O[o + 1] = second
+            O[o + 2] = third
+            O[o + 3] = fourth
+            O[o + place] = S[column + row]
+            o += width
+        if mask != np.uint64(0):
+            break
+        block += 64
+        if block >= high:
+            break
+        mask = block_mask(P, S, F, conditions, predicates, offset + block, capacity, high - block)
+    S[DEPTH_MASK + depth] = np.int64(mask)
+    S[DEPTH_BLOCK + depth] = block
     S[S_OUT] = o
-    S[S_MATCHES] += written
-    return not full
+    S[S_MATCHES] += (o - start) // width
+    return mask == np.uint64(0)
 
 
 @kernel

@@ -53,6 +53,7 @@ from ensue.runtime.layout import (
     S_ENDED,
     S_LEAF,
     S_NOW,
+    S_OUT,
     S_PHASE,
     S_POSITION,
     S_PROGRAM,
@@ -260,3 +261,12 @@ def advance(program, state, output, now, ended):  # type: ignore[no-untyped-def]
             return report_due(P, S, O)
         return DONE
     return report_due(P, S, O) if ended == 1 else DONE
+
+
+@kernel
+def step_one(program, state, ranks, batch, output):  # type: ignore[no-untyped-def]
+    """Work on a batch of one row; 0 if that is all, 1 if something came out or is lacking (`step` then goes on)."""
+    S = words(state)
+    S[S_ROW] = 0
+    status = step(program, state, ranks, batch, output, 1)
+    return np.int64(status != DONE or S[S_OUT] > 0)
