@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ensue.errors import QuerySyntaxError, Span
 from ensue.language import format_query, parse, parse_query
-from ensue.language.parsing import _parser
 from ensue.pattern.expressions import (
     Aggregate,
     Arithmetic,
@@ -328,20 +325,3 @@ def test_long_clauses_are_spread_over_lines() -> None:
     assert len(lines) == 2 + 8 + 8
     assert max(map(len, lines)) < 60
     assert parse_query(str(query)) == query
-
-
-def test_speed() -> None:
-    text = "PATTERN SEQ(A a, B+ b[], C c) WHERE a.x < b.x AND b[i].x > b[i-1].x AND c.k = a.k WITHIN 10 minutes"
-    parse_query(text)
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        parse_query(text)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.005
-    builds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        _parser.__wrapped__()
-        builds.append(time.perf_counter() - start)
-    assert min(builds) < 0.15

@@ -55,15 +55,19 @@ class EventPath:
             raise ValueError("times other than plain integers take the way of batches")
         self.names: list[str] = []
         self.lanes: list[tuple[RowWriter, Evaluator, State]] = []
+        self.waiting: list[tuple[Evaluator, State]] = []  # queries for which such an event only lets time pass
         for evaluator, state in lanes:
             assembly = evaluator.assembly
-            if assembly.head or assembly.uses_ranks or assembly.partition or assembly.count_window is not None:
-                raise ValueError("what waits for time to pass, orders texts or counts takes the way of batches")
+            if assembly.uses_ranks or assembly.policy != "ANY" or len(assembly.partition) > 1:
+                raise ValueError("runs, texts in order and keys of several attributes take the way of batches")
             if kind in assembly.types:
                 self.lanes.append((RowWriter(assembly, kind, schema, strings, self.names), evaluator, state))
+            elif assembly.head:
+                self.waiting.append((evaluator, state))
         self.types = tuple(_PYTHON[schema.columns[name]] for name in self.names)
         self.floats = [k for k, kind_ in enumerate(self.types) if kind_ is float]
         self.time = schema.time
+        self.is_named = bool(self.lanes)
         self.take_number = intake.take_one
         self.keep = rows.append_one
         self.step = one_row_kernel()
@@ -89,7 +93,10 @@ class EventPath:
             writer.numbers[at.T_SEQ] = number
             if self.step(writer.program, state.arena, NO_RANKS, writer.row, evaluator.output[0]):
                 found += evaluator.resume(state, writer.row)
-        if self.lanes:
+        for evaluator, state in self.waiting:
+            if state.arena[at.S_DEADLINE] <= end:
+                found += evaluator.advance(state, end, NO_RANKS, ended=False)
+        if self.is_named:
             self.keep(number, event)
         return found
 
@@ -110,8 +117,12 @@ class RowWriter:
                 test = _test(expression, schema, names)
                 if test is not None:
                     self.tests.append((bit, test))
+        self.counted = 0 if assembly.count_window is None else 1 << at.COUNTED_BIT
+        self.is_keyed = bool(assembly.partition)
+        if any(column.is_float for column in assembly.partition):
+            raise ValueError("float keys take the way of batches")
         # a leaf reads only the columns of its own type's variables; the others may be anything
-        needed = {column for _, leaf in leaves for column in leaf.columns}
+        needed = {*assembly.partition, *(column for _, leaf in leaves for column in leaf.columns)}
         self.sources: list[int | None] = []
         self.texts: list[int] = []
         for place, column in enumerate(assembly.attributes):
@@ -125,7 +136,7 @@ class RowWriter:
 
     def write(self, values: Sequence[Any], end: int) -> bool:
         """Write the row but for the event's number; False if no leaf takes the event."""
-        mask = self.mask
+        mask = self.mask | self.counted
         for bit, test in self.tests:
             if not test(values):
                 mask &= ~bit
@@ -134,7 +145,7 @@ class RowWriter:
         chosen: list[Any] = [0 if k is None else values[k] for k in self.sources]
         for place in self.texts:
             chosen[place] = self.encode(chosen[place])
-        self.pack(self.words, 0, end, end, 0, mask, 0, 0, 0, 0, *chosen)
+        self.pack(self.words, 0, end, end, 0, mask, chosen[0] if self.is_keyed else 0, 0, 0, 0, *chosen)
         return True
 
 
