@@ -29,7 +29,7 @@ class Join:
     prepare: str = ""
 
 
-# `a.diff < b.diff < c.diff` first and the key last: faster than the key first at every selectivity measured here.
+# `a.diff < b.diff < c.diff` first and the key last: 1.2 to 2.4 times as fast as the key first, at 0.5 no slower.
 KERNEL = Join(
     """
     WITH ab AS MATERIALIZED (
