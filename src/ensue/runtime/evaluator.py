@@ -29,8 +29,8 @@ from ensue.runtime.strings import StringTable
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
-_LARGEST = 1 << 18
-_POOLED = 16
+_LARGEST = 1 << 20
+_POOLED = 8
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 

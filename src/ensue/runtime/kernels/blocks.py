@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.layout import (
     C_END,
     EQ,
@@ -84,7 +84,7 @@ def bits_of(typing_context: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@kernel
+@inner
 def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-untyped-def]
     """Bit j < count says whether S[address + j] `operator` the value with these bits.
 
@@ -183,7 +183,7 @@ def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-unty
     return mask
 
 
-@kernel
+@inner
 def compare_one(operator, left, right):  # type: ignore[no-untyped-def]
     """Whether the value with bits `left` compares true with the one with bits `right`."""
     if operator < FLOAT:
@@ -213,14 +213,14 @@ def compare_one(operator, left, right):  # type: ignore[no-untyped-def]
     return x != y
 
 
-@kernel
+@inner
 def value(S, source, column):  # type: ignore[no-untyped-def]
     """The bits of a column of the row that a source is bound to."""
     h = HEADERS + S[SOURCE_STORE + source] * HEADER
     return S[S[h + H_OFFSET] + column * S[h + H_CAPACITY] + S[SOURCE_ROW + source]]
 
 
-@kernel
+@inner
 def first_at_least(S, header, low, high, time):  # type: ignore[no-untyped-def]
     """The first row in [low, high) whose end is at least `time`; ends are ascending. Halving without a branch."""
     base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
@@ -234,13 +234,13 @@ def first_at_least(S, header, low, high, time):  # type: ignore[no-untyped-def]
     return low + np.int64(S[base + low] < time)
 
 
-@kernel
+@inner
 def first_after(S, header, low, high, time):  # type: ignore[no-untyped-def]
     """The first row in [low, high) whose end is after `time`; times are whole numbers."""
     return first_at_least(S, header, low, high, time + 1)
 
 
-@kernel
+@inner
 def spread(key):  # type: ignore[no-untyped-def]
     """A well-mixed hash of an int64 (the finaliser of splitmix64)."""
     x = np.uint64(key)
@@ -252,7 +252,7 @@ def spread(key):  # type: ignore[no-untyped-def]
     return np.int64(x >> np.uint64(1))
 
 
-@kernel
+@inner
 def link(S, header, row, key):  # type: ignore[no-untyped-def]
     """Put a row at the front of its key's chain."""
     bucket = S[header + H_BUCKETS] + (spread(key) & S[header + H_BUCKET_MASK])

@@ -49,13 +49,22 @@ CACHE_FOLDER = _choose_folder()
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop with the GIL released; division follows C, since kernels test for zero themselves."""
+    """Compile a loop that Python calls, GIL released; division follows C, as kernels test for zero themselves."""
+    return _compile(function)
+
+
+def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop that only kernels call: without the wrappers for Python, which take long too."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compile(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
     before = config.CACHE_DIR
     config.CACHE_DIR = CACHE_FOLDER or before
     try:
-        compiled: Callable[..., Any] = numba.njit(cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy")(
-            function
-        )
+        compiled: Callable[..., Any] = numba.njit(
+            cache=CACHE_FOLDER is not None, nogil=True, error_model="numpy", **options
+        )(function)
     finally:
         config.CACHE_DIR = before
     return compiled

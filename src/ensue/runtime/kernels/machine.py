@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ensue.runtime.kernels.blocks import bits_of, compare_one, float_of, value
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.layout import (
     A_AVG_FLOAT,
     A_AVG_INT,
@@ -81,13 +81,13 @@ from ensue.runtime.layout import (
 )
 
 
-@kernel
+@inner
 def list_length(S, slot):  # type: ignore[no-untyped-def]
     """How many elements the list of a Kleene slot has now, the trigger included if it is the last."""
     return S[KLEENE_COUNT + slot] + S[KLEENE_TAIL + slot]
 
 
-@kernel
+@inner
 def element_row(P, S, slot, index):  # type: ignore[no-untyped-def]
     """The row, in the slot's leaf store, of an element that is not the tail."""
     first = S[KLEENE_LIST + slot]
@@ -101,7 +101,7 @@ def element_row(P, S, slot, index):  # type: ignore[no-untyped-def]
     return position - S[HEADERS + S[KLEENE_STORE + slot] * HEADER + H_BASE]
 
 
-@kernel
+@inner
 def element(P, S, slot, index, leaf_column, trigger_column):  # type: ignore[no-untyped-def]
     """The bits of a column of element `index` of a Kleene slot's list."""
     if index >= S[KLEENE_COUNT + slot]:
@@ -110,7 +110,7 @@ def element(P, S, slot, index, leaf_column, trigger_column):  # type: ignore[no-
     return S[S[h + H_OFFSET] + leaf_column * S[h + H_CAPACITY] + element_row(P, S, slot, index)]
 
 
-@kernel
+@inner
 def half_away(x, digits):  # type: ignore[no-untyped-def]
     """x rounded to so many digits, halves away from zero; scaled only if that keeps it finite."""
     if not np.isfinite(x) or digits > 300:
@@ -129,7 +129,7 @@ def half_away(x, digits):  # type: ignore[no-untyped-def]
     return rounded / scale if digits >= 0 else rounded * scale
 
 
-@kernel
+@inner
 def round_int(x, digits):  # type: ignore[no-untyped-def]
     """An int rounded to tens, hundreds, … for negative digits, halves away from zero."""
     if digits >= 0 or x == NULL:
@@ -148,7 +148,7 @@ def round_int(x, digits):  # type: ignore[no-untyped-def]
     return quotient * unit if x >= 0 else -quotient * unit
 
 
-@kernel
+@inner
 def add_int(x, y):  # type: ignore[no-untyped-def]
     """x + y, null if either is or the sum does not fit."""
     if x == NULL or y == NULL:
@@ -159,7 +159,7 @@ def add_int(x, y):  # type: ignore[no-untyped-def]
     return z
 
 
-@kernel
+@inner
 def multiply_int(x, y):  # type: ignore[no-untyped-def]
     """x * y, null if either is or the product does not fit."""
     if x == NULL or y == NULL:
@@ -172,7 +172,7 @@ def multiply_int(x, y):  # type: ignore[no-untyped-def]
     return z
 
 
-@kernel
+@inner
 def aggregate(P, S, R, operation, slot, leaf_column, trigger_column):  # type: ignore[no-untyped-def]
     """A COUNT, SUM, AVG, MIN or MAX over the list of a Kleene slot, nulls left out."""
     length = list_length(S, slot)
@@ -223,7 +223,7 @@ def aggregate(P, S, R, operation, slot, leaf_column, trigger_column):  # type: i
     return best
 
 
-@kernel
+@inner
 def evaluate(P, S, R, code, count):  # type: ignore[no-untyped-def]
     """The bits of an expression's value: instructions P[code:], operands on the stack in S.
 
@@ -367,7 +367,7 @@ def evaluate(P, S, R, code, count):  # type: ignore[no-untyped-def]
     return S[STACK]
 
 
-@kernel
+@inner
 def first_element(P, S, iteration):  # type: ignore[no-untyped-def]
     """The element that an iteration over a list starts with; its length if there is none."""
     first = P[iteration + 1]
@@ -379,7 +379,7 @@ def first_element(P, S, iteration):  # type: ignore[no-untyped-def]
     return length - 1
 
 
-@kernel
+@inner
 def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
     """Whether a condition is true, for every element (or adjacent pair) of the Kleene lists that it iterates over."""
     code = P[condition]
@@ -409,7 +409,7 @@ def holds(P, S, R, condition):  # type: ignore[no-untyped-def]
             return True
 
 
-@kernel
+@inner
 def all_hold(P, S, R, table, count):  # type: ignore[no-untyped-def]
     """Whether all of `count` conditions are true."""
     for k in range(count):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ensue.runtime.kernels.blocks import floats, link, spread, trailing_zeros, words
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.kernels.machine import all_hold
 from ensue.runtime.kernels.search import emit, must_wait, search, settle, wait
 from ensue.runtime.kernels.step import LEAF_BITS, begin_event, report_due, store_event
@@ -117,14 +117,14 @@ from ensue.runtime.layout import (
 FRESH = -2  # of a cursor: not set yet
 
 
-@kernel
+@inner
 def cell(S, store, column, row):  # type: ignore[no-untyped-def]
     """The place of a store's value in S."""
     h = HEADERS + store * HEADER
     return S[h + H_OFFSET] + column * S[h + H_CAPACITY] + row
 
 
-@kernel
+@inner
 def bind_run(P, S, record, row, last):  # type: ignore[no-untyped-def]
     """Bind the items up to `last` to what a run has taken: sources to rows, slots to lists."""
     store = P[record + N_STORE]
@@ -153,7 +153,7 @@ def bind_run(P, S, record, row, last):  # type: ignore[no-untyped-def]
             position = S[cell(S, P[P_LINK_STORE], LINK_PREVIOUS, here)]
 
 
-@kernel
+@inner
 def count_of(P, S, record, row, place):  # type: ignore[no-untyped-def]
     """How many events an item of a run has taken."""
     item = P[record + N_ITEM_TABLE] + place * ITEM_RECORD
@@ -163,7 +163,7 @@ def count_of(P, S, record, row, place):  # type: ignore[no-untyped-def]
     return S[cell(S, store, P[item + M_COLUMN] + 1, row)]
 
 
-@kernel
+@inner
 def can_take(P, S, R, record, row, opened, place):  # type: ignore[no-untyped-def]
     """Whether the item at `place` can take the trigger: its filter, the conditions with what is bound, closed lists."""
     item = P[record + N_ITEM_TABLE] + place * ITEM_RECORD
@@ -192,7 +192,7 @@ def can_take(P, S, R, record, row, opened, place):  # type: ignore[no-untyped-de
     return all_hold(P, S, R, P[item + M_TAKE], P[item + M_TAKES])
 
 
-@kernel
+@inner
 def take(P, S, record, row, place):  # type: ignore[no-untyped-def]
     """Let an item of a run take the trigger, which its leaf holds already."""
     item = P[record + N_ITEM_TABLE] + place * ITEM_RECORD
@@ -216,7 +216,7 @@ def take(P, S, record, row, place):  # type: ignore[no-untyped-def]
     S[S_PROGRAM] |= np.int64(1) << P[item + M_BIT]  # the leaves that must keep the event
 
 
-@kernel
+@inner
 def offer(P, S, R, record, row):  # type: ignore[no-untyped-def]
     """Offer the trigger to a run: the furthest item that can take it does; False if none can."""
     store = P[record + N_STORE]
@@ -241,7 +241,7 @@ def offer(P, S, R, record, row):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@inner
 def is_full(P, S, record, row):  # type: ignore[no-untyped-def]
     """Whether the last item of a run has all that it can take."""
     last = P[record + N_ITEMS] - 1
@@ -249,7 +249,7 @@ def is_full(P, S, record, row):  # type: ignore[no-untyped-def]
     return count_of(P, S, record, row, last) >= P[item + M_MAXIMUM]
 
 
-@kernel
+@inner
 def lacks_room(P, S, O, record):  # type: ignore[no-untyped-def]
     """DONE if a run may take an event and be reported; else which room is lacking."""
     if P[P_LINK_STORE] >= 0 and not has_room(P, S, P[P_LINK_STORE], 1):
@@ -271,7 +271,7 @@ def lacks_room(P, S, O, record):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def close(P, S, F, R, O, record, row, known):  # type: ignore[no-untyped-def]
     """End a run. It is a match, known at `known`, if the rest may be empty and conditions and absences allow it."""
     store = P[record + N_STORE]
@@ -314,7 +314,7 @@ def close(P, S, F, R, O, record, row, known):  # type: ignore[no-untyped-def]
         S[TRIGGER + T_ATTRIBUTES + k] = S[SAVED_KEY + k]
 
 
-@kernel
+@inner
 def last_position(P, S, record):  # type: ignore[no-untyped-def]
     """The counted position of the last event of the run that is bound."""
     latest = np.int64(0)
@@ -329,13 +329,13 @@ def last_position(P, S, record):  # type: ignore[no-untyped-def]
     return latest
 
 
-@kernel
+@inner
 def is_alive(P, S, record, row):  # type: ignore[no-untyped-def]
     """Whether a run goes on."""
     return S[cell(S, P[record + N_STORE], P[record + N_ALIVE], row)] == 1
 
 
-@kernel
+@inner
 def close_due(P, S, F, R, O):  # type: ignore[no-untyped-def]
     """Close the runs whose window has passed by S_NOW (all, once input has ended); report what waits no more."""
     ended = S[S_ENDED] == 1
@@ -368,7 +368,7 @@ def close_due(P, S, F, R, O):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def settle_offer(P, S, F, R, O, record, row, taken):  # type: ignore[no-untyped-def]
     """What an offer means for a run: it may be full, out of its counted window, or (STRICT) broken."""
     if is_full(P, S, record, row):
@@ -381,7 +381,7 @@ def settle_offer(P, S, F, R, O, record, row, taken):  # type: ignore[no-untyped-
             close(P, S, F, R, O, record, row, S[S_NOW])
 
 
-@kernel
+@inner
 def in_partition(P, S, record, row):  # type: ignore[no-untyped-def]
     """Whether a run is of the trigger's partition."""
     store = P[record + N_STORE]
@@ -395,7 +395,7 @@ def in_partition(P, S, record, row):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@inner
 def offer_to_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
     """Offer the trigger to all runs of its partition; S_RUN and S_DEPTH keep the branch and the row to go on with."""
     while S[S_DEPTH] < P[P_RUNS]:
@@ -425,14 +425,14 @@ def offer_to_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def first_in_chain(S, header):  # type: ignore[no-untyped-def]
     """The newest row with the trigger's partition key (or another of its bucket), -1 if there is none."""
     from_bucket = S[S[header + H_BUCKETS] + (spread(S[TRIGGER + T_KEY]) & S[header + H_BUCKET_MASK])]
     return from_bucket - 1 - S[header + H_BASE]
 
 
-@kernel
+@inner
 def start_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
     """Start a run of each branch whose first item can take the trigger; S_DEPTH keeps the branch to go on with."""
     while S[S_DEPTH] < P[P_RUNS]:
@@ -474,7 +474,7 @@ def start_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def drop_untaken(P, S):  # type: ignore[no-untyped-def]
     """Take the trigger off the leaves of items that did not take it; negated leaves keep it."""
     mask = np.uint64(S[TRIGGER + T_MASK]) & LEAF_BITS & ~np.uint64(S[S_PROGRAM])
@@ -485,7 +485,7 @@ def drop_untaken(P, S):  # type: ignore[no-untyped-def]
             S[HEADERS + P[P[P_LEAF_TABLE] + bit * LEAF_RECORD + L_STORE] * HEADER + H_TAIL] -= 1
 
 
-@kernel
+@inner
 def is_item(P, bit):  # type: ignore[no-untyped-def]
     """Whether a leaf is that of a run's item."""
     for k in range(P[P_RUNS]):

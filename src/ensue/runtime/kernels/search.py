@@ -19,7 +19,7 @@ from ensue.runtime.kernels.blocks import (
     trailing_zeros,
     value,
 )
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.kernels.machine import all_hold, element, element_row, list_length
 from ensue.runtime.kernels.stores import expire, has_room
 from ensue.runtime.layout import (
@@ -152,7 +152,7 @@ from ensue.runtime.layout import (
 LATEST = 2**63 - 1
 
 
-@kernel
+@inner
 def reference(P, S, record):  # type: ignore[no-untyped-def]
     """The time that a range is bounded by: a bound row's column, or the first begin or last end of a Kleene list."""
     if P[record] == REF_SOURCE:
@@ -164,12 +164,11 @@ def reference(P, S, record):  # type: ignore[no-untyped-def]
     return NULL if length == 0 else element(P, S, slot, length - 1, C_END, T_END)
 
 
-@kernel
+@inner
 def enter(P, S, step, depth):  # type: ignore[no-untyped-def]
-    """Begin a step: the range of rows that its 'before' and 'after' references leave, and for a chain its first row."""
+    """Begin a step on a store whose head is up to date: the range that its references leave, a chain's first row."""
     store = P[step + ST_STORE]
     header = HEADERS + store * HEADER
-    expire(P, S, header)
     low = S[header + H_HEAD]
     high = S[header + H_TAIL]
     for k in range(P[step + ST_UPPERS]):
@@ -189,19 +188,19 @@ def enter(P, S, step, depth):  # type: ignore[no-untyped-def]
             S[DEPTH_NEXT + depth] = S[S[header + H_BUCKETS] + (spread(key) & S[header + H_BUCKET_MASK])]
 
 
-@kernel
+@inner
 def is_missing(operator, bits):  # type: ignore[no-untyped-def]
     """Whether the bound side of a comparison is null; candidates' nulls never get into a store that is compared."""
     return bits == NULL if operator < FLOAT else np.isnan(float_of(bits))
 
 
-@kernel
+@inner
 def compare_bound(operator, left, right):  # type: ignore[no-untyped-def]
     """Whether a candidate's value compares true with a bound one that may be null."""
     return not is_missing(operator, right) and compare_one(operator, left, right)
 
 
-@kernel
+@inner
 def block_mask(P, S, F, table, predicates, first, capacity, count):  # type: ignore[no-untyped-def]
     """Which of up to 64 rows, from the one whose first column is at `first`, satisfy all predicates."""
     mask = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -220,7 +219,7 @@ def block_mask(P, S, F, table, predicates, first, capacity, count):  # type: ign
     return mask
 
 
-@kernel
+@inner
 def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     """The next row of a step that satisfies its conditions, bound to the depth's source; False if there is none."""
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
@@ -277,14 +276,15 @@ def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
             return True
 
 
-@kernel
+@inner
 def is_violated(P, S, F, R, step):  # type: ignore[no-untyped-def]
     """Whether an event of a negated type lies in the forbidden place."""
+    expire(P, S, HEADERS + P[step + ST_STORE] * HEADER)
     enter(P, S, step, NEGATED_SOURCE)
     return next_row(P, S, F, R, step, NEGATED_SOURCE)
 
 
-@kernel
+@inner
 def enter_list(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     """Begin a Kleene step: collect the rows that can be elements into the slot's scratch, in time order."""
     enter(P, S, step, depth)
@@ -298,7 +298,7 @@ def enter_list(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     S[KLEENE_COUNT + slot] = -1  # not even the empty list has been given
 
 
-@kernel
+@inner
 def can_follow(P, S, R, step, slot, index):  # type: ignore[no-untyped-def]
     """Whether the element at `index` of a list (chosen just now, or the tail) can follow the one before it."""
     if index == 0:
@@ -309,7 +309,7 @@ def can_follow(P, S, R, step, slot, index):  # type: ignore[no-untyped-def]
     return all_hold(P, S, R, P[step + ST_ADJACENT], P[step + ST_ADJACENTS])
 
 
-@kernel
+@inner
 def next_list(P, S, R, step):  # type: ignore[no-untyped-def]
     """The next list of a Kleene slot: each list once, a list before its extensions; False if there is none.
 
@@ -356,7 +356,7 @@ def next_list(P, S, R, step):  # type: ignore[no-untyped-def]
         return True
 
 
-@kernel
+@inner
 def settle(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     """What is decided once a step is bound: its conditions, its negations; then the partial match is stored."""
     afters = P[step + ST_AFTERS]
@@ -377,7 +377,7 @@ def settle(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@inner
 def append_match(P, S, store, copies, table, depth, end):  # type: ignore[no-untyped-def]
     """Append the partial match bound so far to a store that has room; the row."""
     header = HEADERS + store * HEADER
@@ -402,7 +402,7 @@ def append_match(P, S, store, copies, table, depth, end):  # type: ignore[no-unt
     return row
 
 
-@kernel
+@inner
 def least_position(P, S, depth):  # type: ignore[no-untyped-def]
     """The least counted position of the events bound so far."""
     least = S[TRIGGER + T_POSITION]
@@ -413,7 +413,7 @@ def least_position(P, S, depth):  # type: ignore[no-untyped-def]
     return least
 
 
-@kernel
+@inner
 def lacks_room(P, S, O, program, step, last):  # type: ignore[no-untyped-def]
     """DONE if whatever the next candidate of a step may append has room; else which room is lacking."""
     for k in range(P[step + ST_INSERTS]):
@@ -437,7 +437,7 @@ def lacks_room(P, S, O, program, step, last):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def total_elements(P, S, program):  # type: ignore[no-untyped-def]
     """The elements in all Kleene lists of the match in hand."""
     total = 0
@@ -447,7 +447,7 @@ def total_elements(P, S, program):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@inner
 def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def]
     """Write the match in hand to the output block."""
     o = S[S_OUT]
@@ -483,7 +483,7 @@ def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def
     S[S_MATCHES] += 1
 
 
-@kernel
+@inner
 def wait(P, S, program, depth, begin, end):  # type: ignore[no-untyped-def]
     """Keep the match in hand until its window has passed."""
     pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
@@ -523,7 +523,7 @@ def wait(P, S, program, depth, begin, end):  # type: ignore[no-untyped-def]
     S[S_DEADLINE] = min(S[S_DEADLINE], deadline)
 
 
-@kernel
+@inner
 def emit_waiting(P, S, O, pending, row, detected):  # type: ignore[no-untyped-def]
     """Write a waiting match to the output block and forget it; False if the block is full."""
     header = HEADERS + P[pending + D_STORE] * HEADER
@@ -570,7 +570,7 @@ def emit_waiting(P, S, O, pending, row, detected):  # type: ignore[no-untyped-de
     return True
 
 
-@kernel
+@inner
 def bind_waiting_lists(P, S, program):  # type: ignore[no-untyped-def]
     """Let the Kleene slots stand for the lists of the waiting match that depth 1 is bound to."""
     pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
@@ -582,12 +582,13 @@ def bind_waiting_lists(P, S, program):  # type: ignore[no-untyped-def]
         S[KLEENE_TAIL + slot] = 0
 
 
-@kernel
+@inner
 def kill(P, S, F, R, program):  # type: ignore[no-untyped-def]
     """Remove the waiting matches that the trigger, an event of a negated type, refutes."""
     step = P[program + G_STEP_TABLE] + STEP_RECORD
     pending = P[P_PENDING_TABLE] + P[program + G_PENDING] * PENDING_RECORD
     has_lists = P[pending + D_LISTS] > 0
+    expire(P, S, HEADERS + P[step + ST_STORE] * HEADER)
     enter(P, S, step, 1)
     while next_row(P, S, F, R, step, 1):
         if has_lists:
@@ -598,7 +599,7 @@ def kill(P, S, F, R, program):  # type: ignore[no-untyped-def]
         S[S[header + H_OFFSET] + PENDING_DEADLINE * S[header + H_CAPACITY] + S[SOURCE_ROW + 1]] = NULL
 
 
-@kernel
+@inner
 def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-def]
     """Write a match for each row of a flat last step; False if the output block is full.
 
@@ -676,7 +677,7 @@ def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-d
     return mask == np.uint64(0)
 
 
-@kernel
+@inner
 def must_wait(P, S, program):  # type: ignore[no-untyped-def]
     """Whether the match in hand has nothing after some absence's place: all lists of one of its groups are empty."""
     table = P[program + G_MAYBE_TABLE]
@@ -692,7 +693,7 @@ def must_wait(P, S, program):  # type: ignore[no-untyped-def]
     return P[program + G_MAYBES] == 0
 
 
-@kernel
+@inner
 def finish(P, S, O, program, depth):  # type: ignore[no-untyped-def]
     """What becomes of a whole match: it is written out, or waits."""
     complete = P[program + G_COMPLETE]
@@ -702,7 +703,7 @@ def finish(P, S, O, program, depth):  # type: ignore[no-untyped-def]
         emit(P, S, O, program, S[DEPTH_BEGIN + depth], S[S_NOW], S[S_NOW])
 
 
-@kernel
+@inner
 def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
     """Run a trigger's program, from the start (S_DEPTH -1) or from where it had to stop."""
     complete = P[program + G_COMPLETE]
@@ -730,6 +731,8 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
         S[SOURCE_STORE] = 0
         S[SOURCE_ROW] = 0
         S[DEPTH_BEGIN] = S[TRIGGER + T_BEGIN]
+        for k in range(1, steps + 1):
+            expire(P, S, HEADERS + P[table + k * STEP_RECORD + ST_STORE] * HEADER)
         if not settle(P, S, F, R, table, 0):
             return DONE
         if steps == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ensue.runtime.kernels.blocks import floats, link, trailing_zeros, words
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.kernels.search import LATEST, emit_waiting, search
 from ensue.runtime.kernels.stores import count_event, expire, has_room, is_empty
 from ensue.runtime.layout import (
@@ -75,7 +75,7 @@ from ensue.runtime.layout import (
 LEAF_BITS = np.uint64((1 << PRESENT_BIT) - 1)
 
 
-@kernel
+@inner
 def report_due(P, S, O):  # type: ignore[no-untyped-def]
     """Report the waiting matches whose window has passed by S_NOW (all of them once input has ended)."""
     counted = P[P_COUNT_WINDOW] != NULL
@@ -107,7 +107,7 @@ def report_due(P, S, O):  # type: ignore[no-untyped-def]
     return DONE
 
 
-@kernel
+@inner
 def same_partition(P, S, header, row, key):  # type: ignore[no-untyped-def]
     """Whether a waiting match belongs to the trigger's partition."""
     if key != S[TRIGGER + T_KEY]:
@@ -119,7 +119,7 @@ def same_partition(P, S, header, row, key):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@inner
 def begin_event(P, S, B, stride, row):  # type: ignore[no-untyped-def]
     """Make a batch row the trigger: copy it, count it, and set what has left the window."""
     S[TRIGGER + T_END] = B[T_END * stride + row]
@@ -145,7 +145,7 @@ def begin_event(P, S, B, stride, row):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@inner
 def is_useless(P, S, leaf):  # type: ignore[no-untyped-def]
     """Whether an event of a leaf need not be stored: each user lacks an event that had to come before it.
 
@@ -166,7 +166,7 @@ def is_useless(P, S, leaf):  # type: ignore[no-untyped-def]
     return uses > 0
 
 
-@kernel
+@inner
 def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
     """Append the trigger to a leaf's store, unless it is useless; False if the store needs room."""
     store = P[leaf + L_STORE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ensue.runtime.kernels.blocks import link, spread, words
-from ensue.runtime.kernels.compiled import kernel
+from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.layout import (
     C_BEGIN,
     C_END,
@@ -62,7 +62,7 @@ from ensue.runtime.layout import (
 )
 
 
-@kernel
+@inner
 def is_empty(P, S, header):  # type: ignore[no-untyped-def]
     """Whether no row of a leaf or node store can be in a match any more, as far as its newest row tells."""
     tail = S[header + H_TAIL]
@@ -73,7 +73,7 @@ def is_empty(P, S, header):  # type: ignore[no-untyped-def]
     return S[S[header + H_OFFSET] + C_END * S[header + H_CAPACITY] + tail - 1] <= S[TRIGGER + T_FLOOR]
 
 
-@kernel
+@inner
 def reindex(S, header):  # type: ignore[no-untyped-def]
     """Build the equality index of a store anew from its rows."""
     if S[header + H_LINK] < 0:
@@ -87,7 +87,7 @@ def reindex(S, header):  # type: ignore[no-untyped-def]
             link(S, header, row, S[keys + row])
 
 
-@kernel
+@inner
 def find_slot(S, header, keys, K, first, stride):  # type: ignore[no-untyped-def]
     """The slot of a partition's counter, or a free one: the key's values lie in K at first + k * stride."""
     offset = S[header + H_OFFSET]
@@ -108,13 +108,13 @@ def find_slot(S, header, keys, K, first, stride):  # type: ignore[no-untyped-def
     return slot
 
 
-@kernel
+@inner
 def find_counter(P, S, first, stride):  # type: ignore[no-untyped-def]
     """The slot of the counter of the partition whose key's values lie in S at first + k * stride."""
     return find_slot(S, HEADERS + P[P_COUNTERS] * HEADER, P[P_PARTITION_COLUMNS], S, first, stride)
 
 
-@kernel
+@inner
 def count_event(P, S):  # type: ignore[no-untyped-def]
     """Count the trigger in its partition; its position, counted from 1, or -1 if the counters need room."""
     store = P[P_COUNTERS]
@@ -134,7 +134,7 @@ def count_event(P, S):  # type: ignore[no-untyped-def]
     return S[offset + slot]
 
 
-@kernel
+@inner
 def run_record(P, S, header):  # type: ignore[no-untyped-def]
     """The record of the branch whose runs a store holds."""
     store = (header - HEADERS) // HEADER
@@ -144,7 +144,7 @@ def run_record(P, S, header):  # type: ignore[no-untyped-def]
     return P[P_RUN_TABLE]
 
 
-@kernel
+@inner
 def is_live(P, S, header, row):  # type: ignore[no-untyped-def]
     """Whether a row can still matter."""
     offset = S[header + H_OFFSET]
@@ -165,7 +165,7 @@ def is_live(P, S, header, row):  # type: ignore[no-untyped-def]
     return S[offset + C_BEGIN * capacity + row] > S[TRIGGER + T_FLOOR] - P[P_SLACK]
 
 
-@kernel
+@inner
 def expire(P, S, header):  # type: ignore[no-untyped-def]
     """Move a store's head past the rows that have left the window, as far as they lie at the front."""
     kind = S[header + H_KIND]
@@ -187,7 +187,7 @@ def expire(P, S, header):  # type: ignore[no-untyped-def]
     S[header + H_HEAD] = head
 
 
-@kernel
+@inner
 def drop_front(S, header, rows):  # type: ignore[no-untyped-def]
     """Move everything `rows` forward; absolute positions stay what they are, so the index needs no change."""
     if rows == 0:
@@ -204,7 +204,7 @@ def drop_front(S, header, rows):  # type: ignore[no-untyped-def]
     S[header + H_BASE] += rows
 
 
-@kernel
+@inner
 def purge(P, S, header):  # type: ignore[no-untyped-def]
     """Drop the rows that cannot matter any more; how many are left."""
     kind = S[header + H_KIND]
@@ -256,7 +256,7 @@ def purge(P, S, header):  # type: ignore[no-untyped-def]
     return kept
 
 
-@kernel
+@inner
 def has_room(P, S, store, rows):  # type: ignore[no-untyped-def]
     """Whether so many rows can be appended, after purging where that is due; if not, what is needed stands in S.
 
