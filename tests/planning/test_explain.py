@@ -149,7 +149,7 @@ def read_steps(assembler: Assembler, program: int) -> list[dict[str, object]]:
             {
                 **read_lookup(assembler, step),
                 "bound": words[step + at.ST_AFTERS] + words[step + at.ST_LATE_AFTERS],
-                "pairs": words[step + at.ST_ADJACENTS],
+                "pairs": words[step + at.ST_ADJACENTS] + words[step + at.ST_PAIRS],
                 "stores": words[step + at.ST_INSERTS],
                 "checks": read_checks(assembler, step, at.ST_NEGATION, at.ST_NEGATIONS),
                 "late checks": read_checks(assembler, step, at.ST_LATE, at.ST_LATES),
@@ -200,7 +200,7 @@ def tell_steps(search: Search, parts: BranchParts, assembler: Assembler) -> list
             "late checks": [tell_check(c, parts, assembler) for c in step.checks if c.late],
         }
         if k > 0 and not step.step.is_node:
-            one["comparisons"] = sum(how is How.COMPARISON for how, _ in decided)
+            one["comparisons"] = sum(how is How.COMPARISON and when is not When.PAIR for how, when in decided)
         told.append(one)
     return told
 

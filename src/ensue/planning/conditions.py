@@ -292,6 +292,18 @@ def about_event(expression: Expression) -> Expression:
     return rewrite(expression, lambda leaf: Attribute(EVENT, leaf.name or ""))
 
 
+def compared_pair(condition: Condition) -> tuple[str, Load, Load] | None:
+    """A condition on x[i] and x[i-1] as a plain comparison: operator, the later element's value, the earlier's."""
+    match condition.code:
+        case (Load() as left, Load() as right, Operate(operator=str(name))):
+            symbol = next(s for s, word in _COMPARE.items() if word == name)
+            if (left.at, right.at) == (At.EACH, At.PREVIOUS):
+                return symbol, left, right
+            if (left.at, right.at) == (At.PREVIOUS, At.EACH):
+                return MIRRORED[symbol], right, left
+    return None
+
+
 def order(earlier: Load, later: Load) -> Condition:
     """`earlier < later`, two times."""
     text = f"{earlier.variable} before {later.variable}"

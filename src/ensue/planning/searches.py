@@ -12,7 +12,17 @@ from typing import TypeAlias
 
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Query
-from ensue.planning.conditions import MIRRORED, Absence, Column, Condition, Conditions, Filter, Time, different
+from ensue.planning.conditions import (
+    MIRRORED,
+    Absence,
+    Column,
+    Condition,
+    Conditions,
+    Filter,
+    Time,
+    compared_pair,
+    different,
+)
 from ensue.planning.plan import Plan
 from ensue.planning.temporal import Program, Step, Storage, derive_storage
 
@@ -282,7 +292,8 @@ class _Tracing:
                 else:
                     draft.others.append(Decision(condition, How.CODE, When.ELEMENT))
             elif condition.pairs == {name} and not condition.each | condition.whole:
-                draft.others.append(Decision(condition, How.CODE, When.PAIR))
+                how = How.CODE if compared_pair(condition) is None else How.COMPARISON
+                draft.others.append(Decision(condition, how, When.PAIR))
             else:
                 remaining.append(condition)
         self.open = remaining

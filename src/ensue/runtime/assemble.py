@@ -29,6 +29,7 @@ from ensue.planning.conditions import (
     Time,
     analyze,
     columns_in,
+    compared_pair,
     different,
 )
 from ensue.planning.plan import Plan
@@ -92,6 +93,7 @@ class StepParts:
     late_afters: list[list[int]] = field(default_factory=list)
     inserts: list[list[int]] = field(default_factory=list)
     adjacents: list[list[int]] = field(default_factory=list)
+    pairs: list[tuple[int, int, int, int]] = field(default_factory=list)
     is_flat: bool = False
     slot: int = -1
     minimum: int = 0
@@ -306,6 +308,16 @@ class Assembler:
         operator = OPERATORS[symbol] + (at.FLOAT if left.is_float else 0)
         return operator, mine.place(left.column), other.source, other.place(right.column)
 
+    def pair(self, condition: Condition, leaf: LeafSource) -> tuple[int, int, int, int] | None:
+        """A condition on x[i] and x[i-1] as a plain comparison of two columns, if it is one."""
+        compared = compared_pair(condition)
+        if compared is None:
+            return None
+        symbol, later, earlier = compared
+        operator = OPERATORS[symbol] + (at.FLOAT if later.is_float else 0)
+        place = self.leaf_place(leaf)
+        return operator, place(later.column), self.trigger_place(later.column), place(earlier.column)
+
     # -- predicates that every step has ------------------------------------------------------------------------------
     def common_predicates(self, store: Store) -> list[tuple[int, int, int, int]]:
         """That a candidate is of the trigger's partition and within its window, where ranges do not say so already."""
@@ -353,6 +365,7 @@ class Assembler:
             (at.ST_LATE_AFTER, at.ST_LATE_AFTERS, parts.late_afters),
             (at.ST_INSERT, at.ST_INSERTS, parts.inserts),
             (at.ST_ADJACENT, at.ST_ADJACENTS, parts.adjacents),
+            (at.ST_PAIR, at.ST_PAIRS, parts.pairs),
         ):
             words[table] = self.put_records(records)
             words[count] = len(records)

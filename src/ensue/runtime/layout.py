@@ -207,7 +207,9 @@ ST_LATES = 24
 ST_LATE_AFTER = 25  # likewise conditions
 ST_LATE_AFTERS = 26
 ST_FLAT = 27  # 1: each row of this last step is a match of single events, with nothing left to decide
-STEP_RECORD = 28
+ST_PAIR = 28  # plain comparisons of an element with the one before it
+ST_PAIRS = 29
+STEP_RECORD = 30
 MODE_SCAN, MODE_CHAIN, MODE_KLEENE, MODE_TRIGGER = range(4)
 
 # A negation check is a step record too (mode scan or chain) whose candidate source is NEGATED_SOURCE.
@@ -216,6 +218,7 @@ MODE_SCAN, MODE_CHAIN, MODE_KLEENE, MODE_TRIGGER = range(4)
 REFERENCE_RECORD = 3  # kind, source or slot, column
 REF_SOURCE, REF_FIRST_BEGIN, REF_LAST_END = range(3)
 PREDICATE_RECORD = 4  # operator, candidate column, source, source column
+PAIR_RECORD = 4  # operator, leaf and trigger column of the later element, leaf column of the earlier
 INSERT_RECORD = 3  # store, number of copies, offset of the copies (source, column pairs)
 CONDITION_RECORD = 4  # code offset, instructions, iterations, offset of iterations (slot, first element)
 NEWEST, NEWEST_PAIR = -1, -2  # as first element: the last of the list; the same, if it has one before it

@@ -454,8 +454,12 @@ class TriggeredSearch:
                 else:
                     step.codes.append(self.a.condition(condition, element))
             elif condition.pairs == {name} and not condition.each | condition.whole:
-                pair_bound = {**self.bound, name: List(step.slot, leaf)}
-                step.adjacents.append(self.a.condition(condition, pair_bound, iterate=False))
+                pair = self.a.pair(condition, leaf)
+                if pair is not None:
+                    step.pairs.append(pair)
+                else:
+                    pair_bound = {**self.bound, name: List(step.slot, leaf)}
+                    step.adjacents.append(self.a.condition(condition, pair_bound, iterate=False))
             else:
                 remaining.append(condition)
         self.open = remaining

@@ -95,6 +95,7 @@ from ensue.runtime.layout import (
     P_PENDING_TABLE,
     P_WIDTH,
     P_WINDOW,
+    PAIR_RECORD,
     PENDING_DEADLINE,
     PENDING_RECORD,
     PREDICATE_RECORD,
@@ -132,6 +133,8 @@ from ensue.runtime.layout import (
     ST_MODE,
     ST_NEGATION,
     ST_NEGATIONS,
+    ST_PAIR,
+    ST_PAIRS,
     ST_PREDICATE,
     ST_PREDICATES,
     ST_SLOT,
@@ -305,6 +308,14 @@ def can_follow(P, S, R, step, slot, index):  # type: ignore[no-untyped-def]
         return True
     if not element(P, S, slot, index - 1, C_END, T_END) < element(P, S, slot, index, C_BEGIN, T_BEGIN):
         return False
+    for k in range(P[step + ST_PAIRS]):
+        p = P[step + ST_PAIR] + k * PAIR_RECORD
+        later = element(P, S, slot, index, P[p + 1], P[p + 2])
+        earlier = element(P, S, slot, index - 1, P[p + 3], P[p + 2])
+        if is_missing(P[p], later) or not compare_bound(P[p], later, earlier):
+            return False
+    if P[step + ST_ADJACENTS] == 0:
+        return True
     S[KLEENE_AT + slot] = index
     return all_hold(P, S, R, P[step + ST_ADJACENT], P[step + ST_ADJACENTS])
 
