@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from ensue.errors import QueryTypeError
 from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
@@ -37,7 +38,7 @@ def run(
     >>> ensue.run(events, "PATTERN SEQ(A a, B b) WITHIN 10").to_pylist()[0]["events"]["b"]
     {'type': 'B', 'ts': 3}
     """
-    engine = compile(
+    engine = Engine(
         queries, schema, type=type, ts=ts, begin=begin, unit=unit, strict=strict, options=options, plan=plan
     )
     return engine.push_sorted(events)
@@ -59,13 +60,14 @@ def compile(
     """An engine for one or several queries, to push events into as they come.
 
     Without a schema the first events tell what columns there are. `lateness` is how far out of order events may come.
+    A stream has no end, so each query needs a window, or says WITHIN UNBOUNDED on purpose.
 
     >>> import ensue
     >>> engine = ensue.compile("PATTERN SEQ(A a, !B b) WITHIN 10", lateness=5)
     >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.push([{"type": "A", "ts": 20}]))
     (0, 1)
     """
-    return Engine(
+    engine = Engine(
         queries,
         schema,
         type=type,
@@ -77,3 +79,13 @@ def compile(
         options=options,
         plan=plan,
     )
+    for query in engine.queries:
+        if query.within is None:
+            raise QueryTypeError(
+                f"query `{query.name}` has no window, and a stream has no end",
+                hint="add WITHIN, or say WITHIN UNBOUNDED if its state may grow for ever",
+                span=query.pattern.span,
+                source=query.source,
+                query=query.name,
+            )
+    return engine

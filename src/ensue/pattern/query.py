@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -142,6 +143,9 @@ class Query:
         from ensue.pattern.format import format_query  # not at the top: the formatter imports this module
 
         return format_query(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     @property
     def items(self) -> tuple[Item, ...]:

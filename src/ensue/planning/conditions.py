@@ -8,7 +8,6 @@ several events, OR, aggregates) is code for the stack machine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -40,6 +39,7 @@ from ensue.pattern.expressions import (
     walk,
 )
 from ensue.pattern.format import format_expression
+from ensue.pattern.like import compile_like
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Item, Policy, Query
 from ensue.pattern.types import ValueType, fold_duration, infer
@@ -555,29 +555,8 @@ def _folded(e: Like | Call, text: object) -> Literal:
     if not isinstance(text, str):
         return Literal(None)
     if isinstance(e, Like):
-        return Literal((re.fullmatch(like_pattern(e.pattern), text, re.DOTALL) is not None) != e.negated)
+        return Literal((compile_like(e.pattern).fullmatch(text) is not None) != e.negated)
     return Literal(len(text)) if e.function == "length" else Literal(getattr(text, e.function)())
-
-
-def like_pattern(pattern: str) -> str:
-    """The regular expression of a LIKE pattern.
-
-    >>> like_pattern("a%_")
-    'a.*.'
-    """
-    parts: list[str] = []
-    escaped = False
-    for character in pattern:
-        if escaped or character not in "%_\\":
-            parts.append(re.escape(character))
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        else:
-            parts.append(".*" if character == "%" else ".")
-    if escaped:
-        parts.append(re.escape("\\"))
-    return "".join(parts)
 
 
 def _floated(code: list[Instruction], is_float: bool) -> list[Instruction]:

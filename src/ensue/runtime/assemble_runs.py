@@ -13,8 +13,9 @@ from ensue.planning.temporal import Program
 from ensue.runtime import layout as at
 from ensue.runtime.assemble import Assembler, BranchParts, List, Row, StepParts
 from ensue.runtime.assembly import Assembly, Store
-from ensue.runtime.programs import ProgramAssembler, TriggeredSearch
+from ensue.runtime.programs import ProgramAssembler
 from ensue.runtime.strings import StringTable
+from ensue.runtime.triggered import TriggeredSearch
 
 
 def assemble_runs(query: Query, branches: Sequence[Branch], schema: Schema, strings: StringTable) -> Assembly:

@@ -248,7 +248,7 @@ class Engine:
     def _result(self, blocks: list[MatchBlock]) -> Matches:
         assert self._rows is not None
         self._matches += sum(len(block) for block in blocks)
-        return Matches(blocks, self._rows.view(), self.schema)
+        return Matches(blocks, self._rows.view(), self.schema, self.explain)
 
     # -- memory ------------------------------------------------------------------------------------------------------
     def _tidy(self) -> None:

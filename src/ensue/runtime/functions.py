@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from ensue.errors import QueryTypeError
 from ensue.events.times import LARGEST
+from ensue.pattern.like import compile_like
 from ensue.runtime.values import Column, Kind, Mask, adopt, as_float, common_length, either, floats, in_steps
 
 
@@ -47,26 +47,6 @@ def like(column: Column, pattern: str) -> Column:
     found = compile_like(pattern)
     alike = np.array([found.fullmatch(word) is not None for word in _words(column)], dtype=np.bool_)
     return Column(Kind.BOOL, alike[column.values], column.null)
-
-
-def compile_like(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a LIKE pattern.
-
-    >>> bool(compile_like(r"a\\_%").fullmatch("a_b")), bool(compile_like(r"a\\_%").fullmatch("axb"))
-    (True, False)
-    """
-    parts, escaped = [], False
-    for character in pattern:
-        if escaped or character not in "\\%_":
-            parts.append(re.escape(character))
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        else:
-            parts.append(".*" if character == "%" else ".")
-    if escaped:  # nothing follows to be escaped
-        parts.append(re.escape("\\"))
-    return re.compile("".join(parts), re.DOTALL)
 
 
 def _result_kind(function: str, first: Kind) -> Kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -30,7 +30,11 @@ class Matches:
     """
 
     def __init__(
-        self, blocks: Sequence[MatchBlock], rows: RowView | None, schema: Schema | None = None, explanation: str = ""
+        self,
+        blocks: Sequence[MatchBlock],
+        rows: RowView | None,
+        schema: Schema | None = None,
+        explanation: str | Callable[[], str] = "",
     ) -> None:
         """Take blocks whose events are in `rows`; nothing is made of them before someone looks.
 
@@ -86,7 +90,7 @@ class Matches:
 
     def explain(self) -> str:
         """How the matches were found: the plan, in words."""
-        return self._explanation
+        return self._explanation if isinstance(self._explanation, str) else self._explanation()
 
     def to_arrow(self) -> pa.Table:
         """One row a match; the columns of several queries side by side, null where a query does not have them."""

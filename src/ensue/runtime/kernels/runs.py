@@ -11,7 +11,8 @@ import numpy as np
 from ensue.runtime.kernels.blocks import floats, link, spread, trailing_zeros, words
 from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.kernels.machine import all_hold
-from ensue.runtime.kernels.search import emit, must_wait, search, settle, wait
+from ensue.runtime.kernels.output import emit, must_wait, wait
+from ensue.runtime.kernels.search import search, settle
 from ensue.runtime.kernels.step import LEAF_BITS, begin_event, report_due, store_event
 from ensue.runtime.kernels.stores import has_room
 from ensue.runtime.layout import (

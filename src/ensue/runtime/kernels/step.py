@@ -6,7 +6,9 @@ import numpy as np
 
 from ensue.runtime.kernels.blocks import floats, link, trailing_zeros, words
 from ensue.runtime.kernels.compiled import inner, kernel
-from ensue.runtime.kernels.search import LATEST, emit_waiting, search
+from ensue.runtime.kernels.output import emit_waiting
+from ensue.runtime.kernels.scan import LATEST
+from ensue.runtime.kernels.search import search
 from ensue.runtime.kernels.stores import count_event, expire, has_room, is_empty
 from ensue.runtime.layout import (
     C_BEGIN,
