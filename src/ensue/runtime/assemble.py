@@ -94,7 +94,7 @@ class StepParts:
     inserts: list[list[int]] = field(default_factory=list)
     adjacents: list[list[int]] = field(default_factory=list)
     pairs: list[tuple[int, int, int, int]] = field(default_factory=list)
-    is_flat: bool = False
+    ease: int = at.EASE_NONE
     slot: int = -1
     minimum: int = 0
     maximum: int = 0
@@ -369,7 +369,7 @@ class Assembler:
         ):
             words[table] = self.put_records(records)
             words[count] = len(records)
-        words[at.ST_FLAT] = int(parts.is_flat)
+        words[at.ST_EASE] = parts.ease
         words[at.ST_CHAIN_SOURCE], words[at.ST_CHAIN_COLUMN] = chain_source, chain_column
         words[at.ST_SLOT], words[at.ST_MINIMUM], words[at.ST_MAXIMUM] = parts.slot, parts.minimum, parts.maximum
         return words

@@ -66,10 +66,8 @@ class TriggeredSearch:
         steps += [self._step(depth, step) for depth, step in enumerate(program.steps, 1)]
         maybes = self._waits_if_empty()
         waits = program.completes and maybes is not None
-        last = steps[-1]
-        decisions = (last.codes, last.afters, last.negations, last.lates, last.late_afters, last.inserts)
-        last.is_flat = program.completes and not waits and len(steps) > 1 and not any(decisions)
-        last.is_flat &= not any(v.kleene for v in a.variables)
+        for step in steps[1:]:
+            step.ease = self._ease(step, step is steps[-1], waits)
         record = [0] * at.PROGRAM_RECORD
         record[at.G_STEPS] = len(program.steps)
         record[at.G_STEP_TABLE] = a.put_records([a.step_record(step) for step in steps])
@@ -110,6 +108,17 @@ class TriggeredSearch:
             record[at.G_COPIES] = len(copies) // 2
             record[at.G_COPY_TABLE] = a.put(copies)
         return record
+
+    def _ease(self, step: StepParts, is_last: bool, waits: bool) -> int:
+        """How little a bound row of a step leaves to do."""
+        if any((step.afters, step.negations, step.lates, step.late_afters, step.inserts)):
+            return at.EASE_NONE
+        if step.mode == at.MODE_KLEENE:
+            return at.EASE_NONE
+        if not is_last:
+            return at.EASE_PLAIN
+        flat = self.program.completes and not waits and not step.codes and not any(v.kleene for v in self.a.variables)
+        return at.EASE_FLAT if flat else at.EASE_NONE
 
     def _waits_if_empty(self) -> list[list[int]] | None:
         """Groups of slots of which one must be all empty for a match to wait; [] if it always waits, None if never."""

@@ -23,6 +23,8 @@ from ensue.runtime.layout import (
     D_STORE,
     DEPTH_BEGIN,
     DONE,
+    EASE_FLAT,
+    EASE_PLAIN,
     G_COMPLETE,
     G_MAYBES,
     G_PENDING,
@@ -57,7 +59,7 @@ from ensue.runtime.layout import (
     SOURCE_STORE,
     ST_AFTER,
     ST_AFTERS,
-    ST_FLAT,
+    ST_EASE,
     ST_INSERT,
     ST_INSERTS,
     ST_LATE,
@@ -193,7 +195,20 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
             enter(P, S, step, depth)
     while depth > 0:
         step = table + depth * STEP_RECORD
-        if P[step + ST_FLAT] == 1:
+        ease = P[step + ST_EASE]
+        if ease == EASE_PLAIN:
+            if not next_row(P, S, F, R, step, depth):
+                depth -= 1
+                continue
+            S[DEPTH_BEGIN + depth] = min(S[DEPTH_BEGIN + depth - 1], value(S, depth, C_BEGIN))
+            depth += 1
+            step += STEP_RECORD
+            if P[step + ST_MODE] == MODE_KLEENE:
+                enter_list(P, S, F, R, step, depth)
+            else:
+                enter(P, S, step, depth)
+            continue
+        if ease == EASE_FLAT:
             if not emit_rows(P, S, F, R, O, program, step, depth):
                 S[S_DEPTH] = depth
                 return OUTPUT_FULL
