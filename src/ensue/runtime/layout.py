@@ -208,8 +208,8 @@ ST_LATE_AFTER = 25  # likewise conditions
 ST_LATE_AFTERS = 26
 ST_EASE = 27  # what a bound row leaves to do, one of the following
 EASE_NONE, EASE_FLAT, EASE_PLAIN = range(3)
-"""EASE_FLAT: each row of this last step is a match of single events, with nothing left to decide. EASE_PLAIN: nothing is
-to be decided or stored before the next step."""
+"""EASE_FLAT: each row of this last step is a match of single events, and nothing is left to decide. EASE_PLAIN: nothing
+is to be decided or stored before the next step."""
 ST_PAIR = 28  # plain comparisons of an element with the one before it
 ST_PAIRS = 29
 STEP_RECORD = 30
