@@ -12,6 +12,7 @@ import pytest
 
 import ensue
 import ensue.errors
+from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
 from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, load_cases
 from ensue.testing.harness import assert_same
@@ -41,7 +42,7 @@ def test_case_in_one_go(case: Case) -> None:
 def test_case_event_by_event(case: Case) -> None:
     """Unreadable rows come first: they take no part, wherever they stand."""
     order = time_order(case.events, case.schema)
-    engine = ensue.compile(case.query_text, case.schema)
+    engine = Engine(case.query_text, case.schema)
     unreadable = [event for place, event in enumerate(case.events) if place not in order]
     results = [engine.push([event]) for event in (*unreadable, *(case.events[place] for place in order))]
     results.append(engine.flush())
@@ -58,7 +59,7 @@ def test_case_event_by_event(case: Case) -> None:
 def test_case_with_error(case: Case) -> None:
     assert isinstance(case.expected, ExpectedError)
     with pytest.raises(getattr(ensue.errors, case.expected.name)) as caught:
-        ensue.compile(case.query_text, case.schema)
+        Engine(case.query_text, case.schema)
     assert case.expected.message in str(caught.value)
 
 

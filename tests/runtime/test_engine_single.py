@@ -7,6 +7,7 @@ import random
 import pytest
 
 import ensue
+import ensue.errors
 from ensue.runtime.engine import Engine
 from ensue.testing.harness import assert_same
 from ensue.testing.oracle import find_matches
@@ -77,3 +78,10 @@ def test_what_is_not_plain_is_set_aside_as_in_batches() -> None:
     assert len(engine.push_event({"type": "B", "ts": 7, "x": 2})) == 1
     counts = engine.counts
     assert (counts.received, counts.processed, counts.late, counts.rejected) == (7, 2, 1, 4)
+
+
+def test_a_stream_needs_a_window() -> None:
+    with pytest.raises(ensue.errors.QueryTypeError, match="has no window"):
+        ensue.compile("PATTERN SEQ(A a, B b)")
+    ensue.compile("PATTERN SEQ(A a, B b) WITHIN UNBOUNDED")
+    assert len(ensue.run([{"type": "A", "ts": 1}, {"type": "B", "ts": 2}], "PATTERN SEQ(A a, B b)")) == 1
