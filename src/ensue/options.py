@@ -12,11 +12,10 @@ from ensue.errors import PlanError
 class Options:
     """Limits of a run. None is no limit.
 
-    `max_matches` bounds the matches of one query that one call gives back; `max_partial_matches` the stored partial
-    and waiting
-    matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised; with
-    `on_limit="shed"` the surplus is dropped and counted instead (the newest matches, the oldest partial matches), which
-    is refused for queries with negation: there, what is dropped could turn into false matches.
+    `max_matches` bounds the matches of one query that one call gives back; `max_partial_matches` the stored partial and
+    waiting matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised. With
+    `on_limit="shed"` surplus matches (the newest) and partial matches (the oldest) are dropped and counted instead, which
+    is refused for queries with negation: there, what is dropped could turn into false matches. Memory is never shed.
 
     >>> Options(max_matches=1000).on_limit
     'error'

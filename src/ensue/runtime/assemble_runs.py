@@ -174,6 +174,3 @@ class FinishedRun(TriggeredSearch):
             if self.a.window is not None and not self.a.intervals:
                 check.predicates.append((at.GT, at.C_BEGIN, 0, at.T_FLOOR))
         return step
-
-    def _tail(self, name: str) -> bool:
-        return False

@@ -110,7 +110,6 @@ P_PENDINGS = 8
 P_INTERVALS = 9
 P_ATTRIBUTES = 10  # attribute columns of a batch
 P_COUNTERS = 11  # store of the partitions' counters, -1: none
-P_COUNTED = 12  # bits of the mask whose events count for WITHIN n EVENTS (0: not needed)
 P_PARTITION_COLUMNS = 13
 P_LIST_STORE = 14
 P_RUN_TABLE = 16  # offset of the run records of NEXT and STRICT, 0: none
