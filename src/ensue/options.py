@@ -14,8 +14,8 @@ class Options:
 
     `max_matches` bounds the matches of one query that one call gives back; `max_partial_matches` the stored partial and
     waiting matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised. With
-    `on_limit="shed"` surplus matches (the newest) and partial matches (the oldest) are dropped and counted instead, which
-    is refused for queries with negation: there, what is dropped could turn into false matches. Memory is never shed.
+    `on_limit="shed"` surplus matches (the newest) and partial matches (the oldest) are dropped and counted instead.
+    That is refused for queries with negation: what is dropped could turn into false matches. Memory is never shed.
 
     >>> Options(max_matches=1000).on_limit
     'error'
