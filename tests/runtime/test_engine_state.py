@@ -301,3 +301,14 @@ def test_columns_of_every_type_survive() -> None:
     assert len(expected) == 2
     assert found.to_arrow().schema == expected.to_arrow().schema
     assert repr(found.to_pylist()) == repr(expected.to_pylist())  # NaN is not equal to itself
+
+
+def test_lateness_outlives_a_snapshot_from_before_the_first_event() -> None:
+    """A lateness with a unit is known in the time column's units only once the columns are."""
+    query = "PATTERN SEQ(A a, B b) WITHIN 10s"
+    engine = ensue.compile(query, lateness="5s")
+    engine.restore(ensue.compile(query, lateness="5s").snapshot())
+    events = [{"type": "B", "ts": 9_000}, {"type": "A", "ts": 6_000}, {"type": "B", "ts": 8_000}]
+    found = [engine.push([event]) for event in events]
+    assert sum(map(len, [*found, engine.flush()])) == 2
+    assert engine.counts.late == 0

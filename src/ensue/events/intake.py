@@ -162,7 +162,7 @@ class Intake:
             "format": _FORMAT,
             "roles": [kind, time, begin, unit.value],
             "schema": None if self.schema is None else _dump_schema(self.schema),
-            "lateness": self.lateness,
+            "lateness": None if self.schema is None else self.lateness,
             "strict": self.strict,
             "counts": [self._counts.received, self._counts.processed, self._counts.late, self._counts.rejected],
             "max_end": self._max_end,
@@ -175,8 +175,13 @@ class Intake:
         return state, tables
 
     @classmethod
-    def load(cls, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> Intake:
-        """An intake in the state that `dump` gave."""
+    def load(
+        cls,
+        state: Mapping[str, Any],
+        tables: Sequence[pa.Table],
+        lateness: int | Callable[[Schema], int] = 0,
+    ) -> Intake:
+        """An intake in the state that `dump` gave; `lateness` is that of a state from before the columns were known."""
         if state.get("format") != _FORMAT:
             raise StateError(f"the intake's state has format {state.get('format')!r}; this version reads {_FORMAT}")
         kind, time, begin, unit = state["roles"]
@@ -187,7 +192,7 @@ class Intake:
             ts=time,
             begin=begin,
             unit=TimeUnit(unit),
-            lateness=state["lateness"],
+            lateness=lateness if state["lateness"] is None else state["lateness"],
             strict=state["strict"],
         )
         intake._counts = Counts(*state["counts"])

@@ -81,13 +81,14 @@ class Engine:
         self.options = options or Options()
         self._plans = plans_by_name(self.queries, plan)
         check_queries(self.queries, schema)
+        self._lateness = read_lateness(lateness)
         self._intake = Intake(
             schema,
             type=type,
             ts=ts,
             begin=begin,
             unit=TimeUnit(unit),
-            lateness=read_lateness(lateness),
+            lateness=self._lateness,
             strict=strict,
         )
         self._types = frozenset(name for query in self.queries for name in query.types)
@@ -330,7 +331,7 @@ class Engine:
             count = part["tables"]
             parts[name] = (part["state"], tables[:count])
             tables = tables[count:]
-        intake = Intake.load(*parts["intake"])
+        intake = Intake.load(*parts["intake"], self._lateness)
         if intake.schema is not None and state["programs"]:
             if self.schema is not None and self.schema != intake.schema:
                 raise StateError("the snapshot is of events with other columns")
