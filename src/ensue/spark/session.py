@@ -1,0 +1,130 @@
+"""Spark sessions as ensue needs them: a Java that runs, this Python in the workers, checkpoints with checksums."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ensue.spark.java import JavaHome, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUIET_LOG = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
+
+STREAMING_CONFIG: dict[str, str] = {
+    # State in RocksDB, of which a micro-batch writes the changes alone.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A damaged checkpoint is refused, never read as another state. Checksums of files need format 2.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": "true",
+    "spark.sql.streaming.checkpoint.verifyMetadataExists.enabled": "true",
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "true",
+    # stop() waits for the micro-batch that runs, but not for ever.
+    "spark.sql.streaming.stopTimeout": "120s",
+    # Times of events are read and shown in UTC, wherever the driver runs.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What a streaming run wants to be set, for sessions that are made elsewhere; all of it can be set while one runs."""
+
+
+def make_session(
+    app_name: str = "ensue",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+    packages: Iterable[str] = (),
+    quiet: bool = True,
+) -> SparkSession:
+    """A Spark session with the settings that ensue wants; `config` has the last word.
+
+    Without `master` it runs on this machine with all cores, or where `spark-submit` says. `packages` are Maven
+    coordinates of what sources and sinks need (Kafka, say). A quiet session logs errors alone.
+
+    Example::
+
+        spark = make_session(master="local[2]", config={"spark.driver.memory": "4g"})
+    """
+    from pyspark.sql import SparkSession
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    asked = dict(config or {})
+    master = master or asked.get("spark.master") or (None if submitted else "local[*]")
+    settings = dict(STREAMING_CONFIG)
+    settings["spark.ui.showConsoleProgress"] = "false"
+    if master is not None:
+        settings |= _local_settings(master)
+        settings["spark.master"] = master
+    if coordinates := ",".join(packages):
+        settings["spark.jars.packages"] = coordinates
+    settings |= asked
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not submitted and SparkSession.getActiveSession() is None:
+        _add_java(settings, find_java(), quiet)
+    spark = SparkSession.builder.appName(app_name).config(map=dict(settings)).getOrCreate()
+    if quiet and submitted:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def configure(spark: SparkSession) -> SparkSession:
+    """Set on a session that was made elsewhere what a streaming run of ensue wants; gives the session back.
+
+    Example::
+
+        configure(spark).readStream.format("rate").load()
+    """
+    for name, value in STREAMING_CONFIG.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _local_settings(master: str) -> dict[str, str]:
+    """What suits a run on one machine: no web page, no other host, as many partitions as cores."""
+    if not master.startswith("local"):
+        return {}
+    cores = _cores(master)
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.default.parallelism": str(max(2, cores)),
+    }
+
+
+def _cores(master: str) -> int:
+    """How many tasks a local master runs at a time.
+
+    >>> _cores("local"), _cores("local[4]"), _cores("local-cluster[2,3,1024]")
+    (1, 4, 6)
+    """
+    if cluster := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master):
+        return int(cluster[1]) * int(cluster[2])
+    if threads := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
+        return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])
+    return 1
+
+
+def _add_java(settings: dict[str, str], java: JavaHome, quiet: bool) -> None:
+    """Choose this Java for the JVM that starts next; add the options that it needs in front of those asked for."""
+    os.environ["JAVA_HOME"] = str(java.home)
+    options = list(java.options)
+    if quiet:
+        options.append(f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}")
+    # The executors of a real cluster have a Java and a log of their own.
+    local = settings["spark.master"].startswith("local")
+    for name in _JAVA_OPTIONS if local else _JAVA_OPTIONS[:1]:
+        settings[name] = " ".join([*options, settings.get(name, "")]).strip()
