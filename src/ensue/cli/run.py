@@ -106,9 +106,9 @@ def run_command(
       tail -f events.jsonl | ensue run queries.ensue -i - --lateness 5s --late late.jsonl
     """
     import ensue
-    from ensue.cli.numbers import numeric_columns
     from ensue.cli.sinks import Output, refuse_binary_terminal
     from ensue.cli.sources import open_source
+    from ensue.pattern.numbers import numeric_columns
 
     text = read_text(queries)
     chosen = choose_queries(parse_text(text), names)

@@ -11,14 +11,7 @@ from typing import Any
 import click
 
 from ensue.events.schema import DType, Schema, TimeUnit
-
-TYPE_NAMES: dict[str, DType] = {
-    **dict.fromkeys(("bool", "boolean"), DType.BOOL),
-    **dict.fromkeys(("int64", "int", "integer", "long", "bigint"), DType.INT),
-    **dict.fromkeys(("float64", "float", "double", "number"), DType.FLOAT),
-    **dict.fromkeys(("string", "str", "text"), DType.STRING),
-    **dict.fromkeys(("timestamp", "datetime", "date"), DType.TIMESTAMP),
-}
+from ensue.events.type_names import TYPE_NAMES
 
 
 @dataclass(frozen=True, slots=True)
