@@ -20,7 +20,17 @@ from ensue.errors import QueryTypeError
 from ensue.events.intake import Intake
 from ensue.events.schema import DType, Schema
 from ensue.events.times import LARGEST, NULL
-from ensue.pattern.expressions import Aggregate, Arithmetic, At, Attribute, Call, Duration, Expression, Literal
+from ensue.pattern.expressions import (
+    Aggregate,
+    Arithmetic,
+    At,
+    Attribute,
+    Call,
+    Comparison,
+    Duration,
+    Expression,
+    Literal,
+)
 from ensue.pattern.query import Item, Or, Quantifier, Query, Return, Seq
 from ensue.runtime.matches import EventLists, MatchBlock, Matches
 from ensue.runtime.rows import RowStore, RowView
@@ -234,6 +244,40 @@ def test_carried_columns_count_too() -> None:
     assert identity([1]) == identity([1])
     assert identity([1]) != identity([2])
     assert identity({"a": 1, "b": 2}) == identity({"b": 2, "a": 1})
+
+
+RETURNING = Query(
+    QUERY.pattern,
+    where=Comparison((Attribute("a", "k"), Literal(0)), (">=",)),
+    partition_by=("s",),
+    returns=(Return(Attribute("a", "ts")),),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(contents, min_size=1, max_size=10), st.lists(st.integers(0, 4), max_size=4))
+def test_with_return_ids_depend_on_what_the_query_needs_alone(events: list[dict[str, Any]], sizes: list[int]) -> None:
+    def identities(schema: Schema, data: list[dict[str, Any]]) -> list[str]:
+        matches = Matches([block(RETURNING, a=ints(*range(len(data))))], view(data, schema, sizes))
+        return [match["match_id"] for match in matches]
+
+    events.sort(key=lambda e: e["ts"])
+    needed = ("type", "ts", "k", "s")
+    short = [{name: event.get(name) for name in needed} for event in events]
+    made = identities(SCHEMA, events)
+    assert identities(Schema({name: SCHEMA.columns[name] for name in needed}), short) == made
+    assert len(set(made)) == len(events)  # rows equal in what is needed are told apart by their number
+    without = [match["match_id"] for match in Matches([block(a=ints(*range(len(events))))], view(events))]
+    differ = [any(event.get(name) is not None for name in ("p", "b")) for event in events]
+    assert all(with_ != all_ for with_, all_, more in zip(made, without, differ, strict=True) if more)
+
+
+def test_with_return_columns_that_are_needed_count() -> None:
+    def identity(**changed: Any) -> str:
+        return Matches([block(RETURNING, a=ints(0))], view([EVENTS[0] | changed]))[0]["match_id"]
+
+    assert identity() == identity(p=9.5, b=None)
+    assert len({identity(), identity(k=8), identity(s="y"), identity(ts=2), identity(type="B")}) == 5
 
 
 # -- RETURN ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ensue.events.batch import Int64s
 from ensue.pattern.query import Query
+from ensue.planning.relevance import needed_columns
 from ensue.runtime.identity import EventHashes, Hashes, mix, mix_name, to_hex
 from ensue.runtime.rows import RowView
 
@@ -106,7 +107,7 @@ def edge_events(lists: EventLists, *, last: bool) -> Int64s:
 
 def identify(block: MatchBlock, rows: RowView) -> pa.Array:
     """The match ids of a block, as hexadecimal text."""
-    events = EventHashes(rows, distinct_events(block))
+    events = EventHashes(rows, distinct_events(block), needed_columns(block.query, rows.schema))
     return to_hex(*(_hash_lane(block, events, lane) for lane in (0, 1)))
 
 

@@ -5,7 +5,9 @@ null, or on the order in which variables are listed. A hash is two lanes of 64 b
 
 - A value is mixed with its column's name; a whole float counts as the int. Text goes in by BLAKE2b, once for each
   distinct string. The type, begin and end of an event count under fixed names.
-- An event's hash is the sum over its non-null columns, mixed with its number among the rows equal in everything.
+- An event's hash is the sum over its non-null columns, mixed with its number among the rows equal in all of them. For
+  a query with RETURN only the columns that the query needs count, so that whoever was never given the others finds the
+  same identities.
 - A match's hash is the sum over its variables of name and event (for a list: name, and each place with its event), plus
   the query's name.
 
@@ -15,6 +17,7 @@ The mixing step is the finalizer of SplitMix64.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import Any
 
@@ -53,15 +56,15 @@ def mix_name(name: str, lane: int) -> np.uint64:
 class EventHashes:
     """The hashes of stored events, each worked out once for a view of the rows."""
 
-    def __init__(self, rows: RowView, seqs: Int64s) -> None:
-        """Work out the hashes of these events (ascending sequence numbers, each once)."""
+    def __init__(self, rows: RowView, seqs: Int64s, columns: Collection[str] | None = None) -> None:
+        """Work out the hashes of these events (ascending sequence numbers, each once) over `columns` (None: all)."""
         self._seqs = seqs
         self._index: Int64s | None = None
         if len(seqs) and int(seqs[-1]) - int(seqs[0]) < 8 * len(seqs):  # a table to look in beats a search
             self._index = np.zeros(int(seqs[-1]) - int(seqs[0]) + 1, dtype=np.int64)
             self._index[seqs - seqs[0]] = np.arange(len(seqs))
-        lanes = hash_rows(rows, seqs)
-        number = number_among_equals(rows, seqs).astype(np.uint64)
+        lanes = hash_rows(rows, seqs, columns)
+        number = number_among_equals(rows, seqs, columns).astype(np.uint64)
         self._lanes = tuple(mix(lane + number * np.uint64(_SEEDS[0])) for lane in lanes)
 
     def lane(self, lane: int, seqs: Int64s) -> Hashes:
@@ -71,8 +74,11 @@ class EventHashes:
         return hashes
 
 
-def hash_rows(rows: RowView, seqs: Int64s) -> tuple[Hashes, Hashes]:
-    """The content hashes of rows, in two lanes; equal rows have equal ones."""
+def hash_rows(rows: RowView, seqs: Int64s, columns: Collection[str] | None = None) -> tuple[Hashes, Hashes]:
+    """The content hashes of rows over `columns` (None: all), in two lanes; equal rows have equal ones.
+
+    The type and the times always count.
+    """
     table, begin, end = rows.take_timed(seqs)
     schema = rows.schema
     roles = {schema.type, schema.time, schema.begin}
@@ -88,14 +94,14 @@ def hash_rows(rows: RowView, seqs: Int64s) -> tuple[Hashes, Hashes]:
     kinds = table.column(schema.type)
     add(_ROLE + "type", _text_bits(kinds if is_text(kinds.type) else kinds.cast(pa.string())), None)
     for name in table.column_names:
-        if name not in roles:
+        if name not in roles and (columns is None or name in columns):
             bits, there = _bits(table.column(name))
             add(name, bits, there)
     return lanes
 
 
-def number_among_equals(rows: RowView, seqs: Int64s) -> Int64s:
-    """For each of these rows, how many rows before it are equal to it in everything (and so have its time)."""
+def number_among_equals(rows: RowView, seqs: Int64s, columns: Collection[str] | None = None) -> Int64s:
+    """For each of these rows, how many rows before it are equal to it in `columns` (None: all), type and times."""
     numbers = np.zeros(len(seqs), dtype=np.int64)
     if not len(seqs):
         return numbers
@@ -127,7 +133,7 @@ def number_among_equals(rows: RowView, seqs: Int64s) -> Int64s:
     starts = np.searchsorted(end, end[at], side="left")
     marks = np.bincount(starts, minlength=len(end) + 1) - np.bincount(at + 1, minlength=len(end) + 1)
     group = np.flatnonzero(np.cumsum(marks)[:-1] > 0)
-    left, right = hash_rows(rows, numbered[group])
+    left, right = hash_rows(rows, numbered[group], columns)
     order = np.lexsort((group, right, left))
     fresh = np.ones(len(order), dtype=np.bool_)
     fresh[1:] = (left[order][1:] != left[order][:-1]) | (right[order][1:] != right[order][:-1])
