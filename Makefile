@@ -1,4 +1,4 @@
-# From a fresh clone with only Python 3.11 or later: `make demo`, `make test`.
+# From a fresh clone with only Python 3.11 or later: `make demo`, `make test`. (Java comes with the set-up where there is none.)
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -7,18 +7,19 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 ARGS ?=
-LOCK_COMMAND := uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-	--generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock
+LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test bench lint types fmt fuzz lock clean
+.PHONY: help setup demo test test-kafka chaos bench bench-spark lint types fmt fuzz lock clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## create .venv with everything from requirements.lock, and ensue itself
+setup: $(READY)  ## create .venv with everything from requirements.lock, Java where there is none, and ensue itself
 
-# A candidate counts only if it runs, is new enough and can make environments (Debian ships venv apart).
-$(READY): requirements.lock pyproject.toml
+# A candidate counts only if it runs, is new enough and can make environments (Debian ships venv apart). Likewise Java:
+# Spark needs 17 or later.
+$(READY): requirements.lock requirements-java.lock pyproject.toml
 	@set -euo pipefail; \
 	if [ ! -x $(BIN)/python ]; then \
 	  found=; \
@@ -37,8 +38,13 @@ $(READY): requirements.lock pyproject.toml
 	  "$$found" -m venv $(VENV); \
 	fi; \
 	echo "Installing from requirements.lock"; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
+	$(INSTALL) --require-hashes -r requirements.lock; \
+	runs_spark() { "$$1" --list-modules 2>/dev/null | grep -E '^java\.base@(1[7-9]|[2-9][0-9])' >/dev/null; }; \
+	if ! runs_spark "$${JAVA_HOME:-}/bin/java" && ! runs_spark java; then \
+	  echo "No Java 17 or later here: installing one into $(VENV) from requirements-java.lock"; \
+	  $(INSTALL) --require-hashes -r requirements-java.lock; \
+	fi; \
+	$(INSTALL) --no-build-isolation --editable .; \
 	touch $(READY)
 
 demo: $(READY)  ## three queries over a generated stream of trades
@@ -49,8 +55,17 @@ test: $(READY)  ## all tests, JOBS=2 at a time (ARGS="tests/cli -k run" for some
 	@$(BIN)/ensue demo --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 	$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
+test-kafka: $(READY)  ## the tests that want a Kafka broker
+	$(BIN)/python -m pytest -q tests/kafka $(ARGS)
+
+chaos: $(READY)  ## kill streaming runs at random moments, damage checkpoints, compare with batch (ARGS="--help")
+	$(BIN)/python -m tests.spark.chaos $(ARGS)
+
 bench: $(READY)  ## measure ensue beside a Python loop, DuckDB and C (ARGS=--quick for a first look)
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-spark: $(READY)  ## measure ensue on Spark beside Spark alone and Spark SQL (ARGS=--quick for a first look)
+	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 lint: $(READY)  ## ruff and the import contracts
 	$(BIN)/ruff check .
@@ -67,9 +82,10 @@ fmt: $(READY)  ## lay out the code
 fuzz: $(READY)  ## the engine against the oracle on random cases not seen before (CASES=20000, ARGS="--first N")
 	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),20000) --jobs $(JOBS) $(ARGS)
 
-lock: $(READY)  ## renew requirements.lock from pyproject.toml (UPGRADE=1 for newer versions)
-	$(BIN)/$(LOCK_COMMAND) $(if $(UPGRADE),--upgrade)
+lock: $(READY)  ## renew the lock files from pyproject.toml (UPGRADE=1 for newer versions)
+	$(BIN)/$(LOCK_COMMAND) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras --group dev -o requirements.lock
+	$(BIN)/$(LOCK_COMMAND) $(if $(UPGRADE),--upgrade) --group java -o requirements-java.lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) results dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) results spark-warehouse dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
