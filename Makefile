@@ -40,7 +40,7 @@ $(READY): requirements.lock requirements-java.lock pyproject.toml
 	echo "Installing from requirements.lock"; \
 	$(INSTALL) --require-hashes -r requirements.lock; \
 	runs_spark() { "$$1" --list-modules 2>/dev/null | grep -E '^java\.base@(1[7-9]|[2-9][0-9])' >/dev/null; }; \
-	if ! runs_spark "$${JAVA_HOME:-}/bin/java" && ! runs_spark java; then \
+	if ! runs_spark "$${JAVA_HOME:-/nonexistent}/bin/java" && ! runs_spark java; then \
 	  echo "No Java 17 or later here: installing one into $(VENV) from requirements-java.lock"; \
 	  $(INSTALL) --require-hashes -r requirements-java.lock; \
 	fi; \
