@@ -30,6 +30,13 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.end)
 
+    def slice(self, start: int, stop: int) -> EventBatch:
+        """The events from `start` to before `stop`; nothing is copied."""
+        end = self.end[start:stop]
+        begin = end if self.begin is self.end else self.begin[start:stop]
+        table = self.table.slice(start, stop - start)
+        return EventBatch(table, end, begin, self.type_codes[start:stop], self.type_names, self.first + start)
+
 
 def encode_types(column: pa.ChunkedArray) -> tuple[Int32s, list[str]]:
     """The event types of a column without nulls as codes and names; an integer type is named by its digits.

@@ -78,6 +78,7 @@ class Intake:
             self._roles = (schema.type, schema.time, schema.begin, schema.unit)
         self._counts = Counts()
         self._max_end: int | None = None
+        self._clock: int | None = None  # the time that `advance` was told
         self._singles = 0
         self._waiting = WaitingRoom()
         self._late = Aside()
@@ -101,7 +102,15 @@ class Intake:
     @property
     def watermark(self) -> int | None:
         """The time up to which all events are released; None before the first event."""
-        return None if self._max_end is None else max(self._max_end - self.lateness, NULL + 1)
+        if self._max_end is None:
+            return self._clock
+        reached = max(self._max_end - self.lateness, NULL + 1)
+        return reached if self._clock is None else max(reached, self._clock)
+
+    @property
+    def first_held(self) -> int | None:
+        """The earliest end of an event that waits for the watermark; None if none does."""
+        return self._waiting.first_end
 
     def take_late(self) -> pa.Table | None:
         """The late events since the last call, with a column `reason`; None if there were none."""
@@ -111,13 +120,22 @@ class Intake:
         """The rejected rows since the last call, as they came, with a column `reason`; None if there were none."""
         return self._rejected.take()
 
-    def push(self, data: object) -> EventBatch:
-        """Take events in; give those that can be released now."""
-        piece = self._set_late_aside(self._accept(data))
+    def push(self, data: object, *, together: bool = False) -> EventBatch:
+        """Take events in; give those that can be released now.
+
+        With `together` they count as come at one moment: none is late because of another one of them.
+        """
+        piece, _ = self.read(data)
+        piece = self._set_aside_before(piece, self.watermark) if together else self._set_late_aside(piece)
         if len(piece.end):
             greatest = int(piece.end.max())
             self._max_end = greatest if self._max_end is None else max(self._max_end, greatest)
             self._waiting.add(sort_piece(piece))
+        return self._release(self.watermark)
+
+    def advance(self, now: int) -> EventBatch:
+        """Let time reach `now` without an event: give what that releases; what is before it is late from now on."""
+        self._clock = now if self._clock is None else max(self._clock, now)
         return self._release(self.watermark)
 
     def take_one(self, end: int) -> int | None:
@@ -126,6 +144,8 @@ class Intake:
         That is so where events may come out of order, or it is late.
         """
         if self._max_end is None or end < self._max_end or self._lateness != 0:
+            return None
+        if self._clock is not None and end < self._clock:
             return None
         self._max_end = end
         self._singles += 1
@@ -144,7 +164,7 @@ class Intake:
 
     def sort_all(self, data: object) -> EventBatch:
         """Take in a whole input at once: everything is sorted, nothing is late."""
-        piece = self._accept(data)
+        piece, _ = self.read(data)
         if len(piece.end):
             greatest = int(piece.end.max())
             self._max_end = greatest if self._max_end is None else max(self._max_end, greatest)
@@ -166,6 +186,7 @@ class Intake:
             "strict": self.strict,
             "counts": [self._counts.received, self._counts.processed, self._counts.late, self._counts.rejected],
             "max_end": self._max_end,
+            "clock": self._clock,
             "layout": self.layout is not None,
             "late": late is not None,
             "rejected": rejected is not None,
@@ -196,7 +217,7 @@ class Intake:
             strict=state["strict"],
         )
         intake._counts = Counts(*state["counts"])
-        intake._max_end = state["max_end"]
+        intake._max_end, intake._clock = state["max_end"], state["clock"]
         rest = list(tables)
         if state["layout"]:
             intake.layout = rest.pop(0).schema
@@ -222,28 +243,42 @@ class Intake:
         return EventBatch(piece.table, piece.end, piece.begin, codes, names, first)
 
     def _set_late_aside(self, piece: Piece) -> Piece:
+        """Set those aside that are before the watermark that the events before them made."""
         end = piece.end
         previous = NULL if self._max_end is None else self._max_end
-        if not len(end) or (_is_sorted(end) and (end[0] >= previous or end[0] >= previous - self.lateness)):
+        clock = NULL if self._clock is None else self._clock
+        in_time = len(end) == 0 or (end[0] >= clock and (end[0] >= previous or end[0] >= previous - self.lateness))
+        if in_time and _is_sorted(end):
             return piece
         before = np.empty_like(end)
         before[0] = previous
         np.maximum(np.maximum.accumulate(end[:-1]), previous, out=before[1:])
         slack = min(self.lateness, 2**63 - 1)
-        watermark = np.maximum(before, NULL + slack) - slack
+        return self._set_aside_before(piece, np.maximum(np.maximum(before, NULL + slack) - slack, clock))
+
+    def _set_aside_before(self, piece: Piece, watermark: Int64s | int | None) -> Piece:
+        """Set those aside that are before a watermark, one for all or one for each."""
+        end = piece.end
+        if watermark is None or not len(end):
+            return piece
         late = end < watermark
         if not late.any():
             return piece
-        reasons = [f"its end {e} is before the watermark {w}" for e, w in zip(end[late], watermark[late], strict=True)]
+        passed = np.broadcast_to(watermark, end.shape)[late]
+        reasons = [f"its end {e} is before the watermark {w}" for e, w in zip(end[late], passed, strict=True)]
         self._late.add(plain_text(piece.table.filter(pa.array(late))), reasons)
         self._counts = replace(self._counts, late=self._counts.late + len(reasons))
         return piece.filter(~late)
 
-    def _accept(self, data: object) -> Piece:
-        """The readable rows of some input, in arrival order; the others are set aside, or an error under `strict`."""
+    def read(self, data: object) -> tuple[Piece, npt.NDArray[np.bool_] | None]:
+        """The readable rows of some input, in arrival order, and which they are (None: all).
+
+        The others are set aside, or an error under `strict`. What is read is taken no further than that: `push` and its
+        like do it by themselves.
+        """
         raw = read_table(data)
         if raw.by_row and (not raw.rows or not raw.columns) and self.schema is None:
-            return self._reject_all(raw)
+            return self._reject_all(raw), np.zeros(raw.rows, dtype=np.bool_)
         schema, layout = self._fit_layout(raw)
         table, reasons = cast_table(raw, schema, layout)
         try:
@@ -257,6 +292,7 @@ class Intake:
             raise InputError(f"row {self._counts.received + row + 1} of the input: {reasons[row]}")
         self.schema, self.layout = schema, layout
         piece = Piece(table, end, begin)
+        keep = None
         if reasons:
             positions = sorted(reasons)
             self._rejected.add(raw.rows_at(positions), [reasons[p] for p in positions])
@@ -264,7 +300,7 @@ class Intake:
             keep[positions] = False
             piece = piece.filter(keep)
         self._count(raw.rows, len(reasons))
-        return piece
+        return piece, keep
 
     def _count(self, received: int, rejected: int) -> None:
         counts = self._counts

@@ -84,6 +84,11 @@ class WaitingRoom:
         self._merge()
         return join_pieces(released) if released else None
 
+    @property
+    def first_end(self) -> int | None:
+        """The earliest end of a row; None if there are none."""
+        return min((int(piece.end[0]) for piece in self._pieces), default=None)
+
     def tables(self) -> list[pa.Table]:
         """The waiting rows, a table for each sorted piece."""
         return [plain_text(piece.table) for piece in self._pieces]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch
 from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
+from ensue.events.times import read_time
 from ensue.options import Options
 from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
@@ -113,6 +114,11 @@ class Engine:
         return self._intake.schema
 
     @property
+    def watermark(self) -> int | None:
+        """The time up to which all events are taken in, in the time column's units; None before the first."""
+        return self._intake.watermark
+
+    @property
     def counts(self) -> Counts:
         """What became of the events so far."""
         counts = self._intake.counts
@@ -156,13 +162,33 @@ class Engine:
         return [make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries]
 
     # -- events ------------------------------------------------------------------------------------------------------
-    def push(self, events: object) -> Matches:
+    def push(self, events: object, *, together: bool = False) -> Matches:
         """Take events in, as many as there are; the matches that are known by now.
 
-        A table of any kind that speaks Arrow, a pandas or polars DataFrame, or a list of dicts.
+        A table of any kind that speaks Arrow, a pandas or polars DataFrame, or a list of dicts. With `together` the
+        events count as come at one moment: none is late because of another one of them.
         """
         self._check_open()
-        return self._process(self._intake.push(events))
+        return self._process(self._intake.push(events, together=together))
+
+    def advance(self, now: int | datetime) -> Matches:
+        """Let time reach `now` without an event; the matches that are known by that. What is before it is late then.
+
+        An integer is in the time column's units (microseconds since 1970 where it holds timestamps).
+
+        >>> import ensue
+        >>> engine = ensue.compile("PATTERN SEQ(A a, !B b) WITHIN 10")
+        >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.advance(10)), len(engine.advance(11))
+        (0, 0, 1)
+        """
+        self._check_open()
+        return self._process(self._intake.advance(read_time(now)))
+
+    @property
+    def next_due(self) -> int | None:
+        """A time before which `advance` finds nothing to do; None if there is nothing to wait for."""
+        due = [self._intake.first_held, *(e.next_due(s) for e, s in zip(self._evaluators, self._states, strict=True))]
+        return min((time for time in due if time is not None), default=None)
 
     def push_event(self, event: Mapping[str, Any]) -> Matches:
         """Take one event in, given as a dict: the quickest way from an event to the matches that it completes.
@@ -204,6 +230,15 @@ class Engine:
         found = self._process(self._intake.sort_all(events))
         return Matches.concat([found, self.flush()])
 
+    def run_sorted(self, events: object, rows: int) -> Iterator[Matches]:
+        """As `push_sorted`, giving the matches of so many rows at a time: what was found need not all be held at once."""
+        self._check_open()
+        batch = self._intake.sort_all(events)
+        for start in range(0, len(batch), rows):
+            part = batch.slice(start, min(start + rows, len(batch)))
+            yield self._process(part, int(part.end[-1]))
+        yield self.flush()
+
     def flush(self) -> Matches:
         """End the input: events held back are taken in, and time runs on until every waiting match is decided."""
         self._check_open()
@@ -220,7 +255,8 @@ class Engine:
         if self._ended:
             raise PlanError("the input of this engine has ended (flush); compile a new one for a new stream")
 
-    def _process(self, batch: EventBatch) -> Matches:
+    def _process(self, batch: EventBatch, until: int | None = None) -> Matches:
+        """Take a batch in and let time reach `until`, else the watermark."""
         schema = self._intake.schema
         if schema is None:
             return Matches([], None)
@@ -233,7 +269,7 @@ class Engine:
             self._ignored += int(len(batch) - keep.sum())
             self._rows.append(batch, keep)
         blocks: list[MatchBlock] = []
-        watermark = self._intake.watermark
+        watermark = self._intake.watermark if until is None else until
         for evaluator, state in zip(self._evaluators, self._states, strict=True):
             blocks += evaluator.step(state, batch, self._strings)
             if watermark is not None:

@@ -101,6 +101,12 @@ class Evaluator:
 
         return self._drive(state, lambda arena, out: advance(self.assembly.program, arena, out, now, int(ended)))
 
+    def next_due(self, state: State) -> int | None:
+        """A time before which no waiting match becomes known, None if none waits for a time."""
+        due = int(state.arena[at.S_DEADLINE])
+        counts = int(self.assembly.program[at.P_COUNT_WINDOW]) != at.NULL  # then it is a position
+        return None if counts or due == np.iinfo(np.int64).max else due
+
     def _drive(self, state: State, call) -> list[MatchBlock]:  # type: ignore[no-untyped-def]
         """Call a kernel until it is done, taking its output away and giving it room."""
         words: list[Int64s] = []

@@ -1,0 +1,177 @@
+"""How a query's events may be spread over machines: by a key that all events of a match share, or by time.
+
+A key is found in PARTITION BY, and in equalities of WHERE that tie every variable of a match together, those of absent
+events included. Where there is none, a window allows slices of time: a slice that is read one window further finds
+every match that begins in it. What allows neither is for one machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ensue.events.schema import DType, Schema
+from ensue.pattern.expressions import TIME_ATTRIBUTES, At, Attribute, Comparison, Expression
+from ensue.pattern.normalize import Branch, normalize
+from ensue.pattern.query import CountWindow, Policy, Query, TimeWindow
+from ensue.pattern.types import fold_duration
+
+_HASHED = frozenset({DType.BOOL, DType.INT, DType.STRING, DType.TIMESTAMP})
+"""Types whose equal values are the same bits: 0.0 and -0.0 are not."""
+
+Tie = tuple[Attribute, Attribute]
+
+
+@dataclass(frozen=True)
+class Key:
+    """The attributes whose values all events of a match share: `every` for all types, else by the event's type."""
+
+    every: tuple[str, ...] = ()
+    by_type: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All attributes that the key is read from."""
+        return tuple(dict.fromkeys([*self.every, *(name for _, names in self.by_type for name in names)]))
+
+    def __str__(self) -> str:
+        if self.every:
+            return ", ".join(self.every)
+        return ", ".join(f"{name} of {kind}" for kind, names in self.by_type for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a query allows. `window` is in the time column's units, None where its length in time is not bounded.
+
+    `looks_back`: an absence may lie up to a window before the match. `is_ordered`: which of two events of one time
+    comes first makes a difference.
+    """
+
+    key: Key | None
+    window: int | None
+    looks_back: bool
+    is_ordered: bool
+
+
+def find_spread(query: Query, schema: Schema) -> Spread:
+    """How the events of a checked query may be spread.
+
+    >>> from ensue.language import parse_query
+    >>> schema = Schema({"type": DType.STRING, "ts": DType.INT, "id": DType.INT})
+    >>> find_spread(parse_query("PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10"), schema).key
+    Key(every=('id',), by_type=())
+    """
+    branches = normalize(query)
+    looks_back = any(
+        all(branch.variable(name).minimum == 0 for name in negation.after)
+        for branch in branches
+        for negation in branch.negations
+    )
+    counts = isinstance(query.within, CountWindow)
+    window = None
+    if isinstance(query.within, TimeWindow):
+        length = fold_duration(query.within.duration, schema)
+        window = math.ceil(length) if math.isfinite(length) else None
+    return Spread(_find_key(query, branches, schema), window, looks_back, counts or query.policy is not Policy.ANY)
+
+
+def _find_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key | None:
+    partition = tuple(name for name in query.partition_by if schema.columns.get(name) in _HASHED)
+    if partition:
+        return Key(every=partition)
+    if isinstance(query.within, CountWindow) or query.policy is Policy.STRICT:
+        return None  # events of other keys count for positions and for adjacency
+    found: list[dict[str, str]] = []
+    first, *others = (_keys_of(branch, query.policy, schema) for branch in branches)
+    for candidate in first:
+        for further in others:
+            merged = (_merge(candidate, other) for other in further)
+            candidate = next((m for m in merged if m is not None), {})
+            if not candidate:
+                break
+        if candidate and candidate not in found:
+            found.append(candidate)
+    if not found:
+        return None
+    by_type = {kind: tuple(dict.fromkeys(f[kind] for f in found)) for kind in found[0]}
+    names = set(by_type.values())
+    if len(names) == 1:
+        return Key(every=names.pop())
+    if len({len(n) for n in names}) > 1:  # one attribute twice for one type: the first key alone will do
+        by_type = {kind: (name,) for kind, name in found[0].items()}
+    return Key(by_type=tuple(sorted(by_type.items())))
+
+
+def _merge(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str] | None:
+    if any(one[kind] != other[kind] for kind in one.keys() & other.keys()):
+        return None
+    return {**one, **other}
+
+
+def _keys_of(branch: Branch, policy: Policy, schema: Schema) -> list[dict[str, str]]:
+    """The keys of a branch, each as the attribute of every event type in it."""
+    firm = [v.name for v in branch.variables if v.minimum > 0]
+    ties = list(_ties(branch.conjuncts, schema))
+    if not firm:
+        return []
+    starts = [a.name for tie in ties for a in tie if a.variable == firm[0]]
+    found = []
+    for start in dict.fromkeys(starts):
+        bound = {firm[0]: start}
+        if policy is Policy.NEXT:  # each variable must be tied when it is bound, by what is bound before it
+            for name in firm[1:]:
+                _bind(bound, name, ties)
+        else:
+            for _ in firm:
+                for name in firm:
+                    _bind(bound, name, ties)
+        if any(name not in bound for name in firm):
+            continue
+        tied = dict(bound)  # an optional or absent event ties no others: it may not be there
+        for variable in branch.variables:
+            if variable.minimum == 0:
+                _bind(tied, variable.name, ties, bound)
+        kinds = [(v.name, v.type) for v in branch.variables]
+        for negation in branch.negations:
+            _bind(tied, negation.name, list(_ties(negation.conjuncts, schema)), bound)
+            kinds.append((negation.name, negation.type))
+        by_type = _by_type(tied, kinds)
+        if by_type is not None:
+            found.append(by_type)
+    return found
+
+
+def _by_type(bound: Mapping[str, str], kinds: Sequence[tuple[str, str]]) -> dict[str, str] | None:
+    """The key attribute of each event type; None where a variable has none, or two of one type have different ones."""
+    by_type: dict[str, str] = {}
+    for name, kind in kinds:
+        attribute = bound.get(name)
+        if attribute is None or by_type.setdefault(kind, attribute) != attribute:
+            return None
+    return by_type
+
+
+def _bind(into: dict[str, str], name: str, ties: Sequence[Tie], bound: Mapping[str, str] | None = None) -> None:
+    """Add the attribute of a variable that is tied to a bound one."""
+    bound = into if bound is None else bound
+    if name in into:
+        return
+    for tie in ties:
+        for mine, other in (tie, tie[::-1]):
+            if mine.variable == name and bound.get(other.variable) == other.name:
+                into[name] = mine.name
+                return
+
+
+def _ties(conjuncts: Sequence[Expression], schema: Schema) -> Iterator[Tie]:
+    """The conjuncts that say that an attribute of one event equals one of another."""
+    for conjunct in conjuncts:
+        match conjunct:
+            case Comparison(
+                operands=(Attribute(at=At.EACH) as left, Attribute(at=At.EACH) as right), operators=("=",)
+            ) if left.variable != right.variable:
+                kinds = {None if a.name in TIME_ATTRIBUTES else schema.columns.get(a.name) for a in (left, right)}
+                if len(kinds) == 1 and kinds <= _HASHED and not {left.name, right.name} & {schema.time, schema.begin}:
+                    yield left, right

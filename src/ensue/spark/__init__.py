@@ -1,0 +1,7 @@
+"""Detection on Apache Spark: finite and streaming DataFrames, pipelines, sources and sinks."""
+
+from ensue.spark.counts import RunCounts
+from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
+from ensue.spark.session import make_session
+
+__all__ = ["RunCounts", "aside_of", "detect", "detect_with_aside", "make_session", "matches_of"]

@@ -1,0 +1,61 @@
+"""What became of the events of a run on Spark: observed by Spark itself while it works, no pass of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from ensue.errors import EnsueError
+from ensue.events.schema import Schema
+from ensue.pattern.query import Query
+from ensue.runtime.engine import Counts
+
+
+class RunCounts:
+    """The counts of one finite run: give it to `detect`, compute the result, then ask `get`.
+
+    Example::
+
+        counts = RunCounts()
+        detect(events, queries, counts=counts).write.parquet("alerts")
+        print(counts.get().rejected)
+    """
+
+    def __init__(self) -> None:
+        self._input: Observation | None = None
+        self._output: Observation | None = None
+
+    def watch_input(self, events: DataFrame, schema: Schema, queries: Sequence[Query]) -> DataFrame:
+        """The same events, counted on their way."""
+        if self._input is not None:
+            raise EnsueError("these counts are of another run; make new ones for each call of detect")
+        names = sorted({name for query in queries for name in query.types})
+        named = F.col(f"`{schema.type}`").cast("string").isin(names)
+        self._input = Observation()
+        return events.observe(self._input, F.count(F.lit(1)).alias("received"), F.count_if(~named).alias("ignored"))
+
+    def watch_output(self, found: DataFrame) -> DataFrame:
+        """The same output rows, counted on their way."""
+        self._output = Observation()
+        return found.observe(self._output, *self.found())
+
+    @staticmethod
+    def found() -> list[Column]:
+        """What is counted of output rows."""
+        kinds = {"late": "late", "rejected": "rejected", "matches": "match"}
+        return [F.count_if(F.col("kind") == kind).alias(name) for name, kind in kinds.items()]
+
+    def get(self) -> Counts:
+        """The counts; waits until the result has been computed."""
+        if self._input is None or self._output is None:
+            raise EnsueError("nothing is counted yet; give these counts to detect first")
+        came, found = self._input.get, self._output.get
+        return Counts(
+            received=came["received"],
+            processed=came["received"] - found["rejected"],
+            rejected=found["rejected"],
+            ignored=came["ignored"],
+            matches=found["matches"],
+        )

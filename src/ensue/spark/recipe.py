@@ -1,0 +1,108 @@
+"""What is sent to workers: enough to make an engine there, and the columns that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ensue.events.schema import Schema
+from ensue.options import Options
+from ensue.pattern.query import Query
+from ensue.runtime.engine import Engine
+from ensue.runtime.matches import Matches, conform
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a worker makes its engine: the queries, and what the columns of events are. `lateness` is in their units."""
+
+    queries: tuple[Query, ...]
+    layout: pa.Schema
+    type: str
+    ts: str
+    begin: str | None
+    unit: str
+    lateness: int
+    strict: bool
+    options: Options
+
+    def make_engine(self) -> Engine:
+        """An engine that has not seen the columns yet: for `restore`, or `bind`."""
+        return Engine(
+            self.queries,
+            type=self.type,
+            ts=self.ts,
+            begin=self.begin,
+            unit=self.unit,
+            lateness=self.lateness,
+            strict=self.strict,
+            options=self.options,
+        )
+
+    def bind(self, engine: Engine) -> Matches:
+        """Tell an engine the columns; what it gives back is empty, and has the columns of its results."""
+        return engine.push(self.layout.empty_table())
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of events, as the engine takes them."""
+        engine = self.make_engine()
+        self.bind(engine)
+        assert engine.schema is not None
+        return engine.schema
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of a worker's output rows: `kind`, `reason`, `event` and `match`, of which one is set."""
+
+    event: pa.StructType
+    match: pa.StructType
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        fields = [("kind", pa.string()), ("reason", pa.string()), ("event", self.event), ("match", self.match)]
+        return pa.schema(fields)
+
+    def matches(self, table: pa.Table) -> list[pa.RecordBatch]:
+        """Matches as output rows."""
+        return self._rows("match", None, None, _structs(table, self.match))
+
+    def aside(self, kind: str, table: pa.Table, reasons: Sequence[str] | pa.Array) -> list[pa.RecordBatch]:
+        """Rows that take no part as output rows."""
+        return self._rows(kind, reasons, _structs(table, self.event), None)
+
+    def note(self, kind: str, reason: str) -> list[pa.RecordBatch]:
+        """One output row that is neither an event nor a match."""
+        return self._rows(kind, [reason], None, None)
+
+    def _rows(
+        self,
+        kind: str,
+        reasons: Sequence[str] | pa.Array | None,
+        events: pa.Array | None,
+        matches: pa.Array | None,
+    ) -> list[pa.RecordBatch]:
+        count = next(len(part) for part in (matches, events, reasons) if part is not None)
+        if not count:
+            return []
+        columns = [
+            pa.repeat(pa.scalar(kind), count),
+            pa.nulls(count, pa.string()) if reasons is None else pa.array(reasons, pa.string()),
+            pa.nulls(count, self.event) if events is None else events,
+            pa.nulls(count, self.match) if matches is None else matches,
+        ]
+        return [pa.record_batch(columns, schema=self.schema)]
+
+
+def _structs(table: pa.Table, kind: pa.StructType) -> pa.Array:
+    """The rows of a table as structs of a type; columns that it lacks are null."""
+    names = set(table.column_names)
+    parts = []
+    for field in kind:
+        column = table.column(field.name).combine_chunks() if field.name in names else None
+        parts.append(conform(column, field.type, table.num_rows))
+    return pa.StructArray.from_arrays(parts, fields=list(kind))

@@ -1,0 +1,150 @@
+"""Which rows go where, as Spark expressions: what can be read, what matters, keys, times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ensue.events.schema import Schema
+from ensue.pattern.query import Query
+from ensue.planning.relevance import needed_columns, relevant_events
+from ensue.planning.spread import Key, find_spread
+from ensue.spark.pushdown import relevance_filter
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries whose events travel together: by the same key, or all to one place, or in slices of time.
+
+    `window` and `looks_back` say how far slices must overlap (None: they cannot be made).
+    """
+
+    queries: tuple[Query, ...]
+    key: Key | None
+    window: int | None
+    looks_back: bool
+    is_ordered: bool
+
+    def __str__(self) -> str:
+        names = ", ".join(query.name or "" for query in self.queries)
+        if self.key is not None:
+            also = "" if self.window is None else ", a frequent key also by time"
+            return f"{names}: by {self.key}{also}"
+        return f"{names}: {'in one place' if self.window is None else 'by slices of time'}"
+
+
+def group_queries(queries: Sequence[Query], schema: Schema, *, apart: bool = True) -> list[Group]:
+    """Queries grouped by how their events may be spread; all in one group if they may not be taken `apart`."""
+    groups: dict[object, Group] = {}
+    for query in queries:
+        spread = find_spread(query, schema)
+        key = spread.key if apart or len(queries) == 1 else None
+        name = key if key is not None else ("slices" if spread.window is not None and apart else "one place")
+        group = Group((query,), key, spread.window, spread.looks_back, spread.is_ordered)
+        known = groups.get(name)
+        if known is not None:
+            bounded = known.window is not None and group.window is not None
+            group = replace(
+                group,
+                queries=known.queries + group.queries,
+                window=max(known.window or 0, group.window or 0) if bounded else None,
+                looks_back=known.looks_back or group.looks_back,
+                is_ordered=known.is_ordered or group.is_ordered,
+            )
+        groups[name] = group
+    return list(groups.values())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The input's columns as expressions. All are cheap: they are evaluated by Spark for every row."""
+
+    fields: T.StructType
+    schema: Schema
+
+    def is_unreadable(self) -> Column:
+        """Whether a row has no type, no time, or begins after its end: such rows are rejected, with the reason."""
+        ts = F.col(quote(self.schema.time))
+        unreadable = F.col(quote(self.schema.type)).isNull() | ts.isNull()
+        if self.schema.begin is not None:
+            begin = F.col(quote(self.schema.begin))
+            unreadable = unreadable | begin.isNull()
+            if self.is_timed:
+                unreadable = unreadable | (begin > ts)
+        return unreadable
+
+    def is_relevant(self, group: Group) -> Column:
+        """Whether a row can matter to a group; rows that cannot be read may count as such or not."""
+        alternatives = relevant_events(group.queries)
+        condition = F.lit(True)
+        if alternatives is not None:
+            roles = (self.schema.type, self.schema.time, self.schema.begin)
+            condition = relevance_filter(self.fields, alternatives, *roles)
+            condition = F.lit(True) if condition is None else condition
+        if group.key is not None:
+            condition = condition & self.key_hash(group.key).isNotNull()
+        return condition
+
+    def key_hash(self, key: Key) -> Column:
+        """64 bits of a key, null where a part of it is null."""
+        if key.every:
+            return self._hash(key.every)
+        kinds = F.col(quote(self.schema.type)).cast("string")
+        chosen: Column | None = None
+        for kind, names in key.by_type:
+            value = self._hash(names)
+            chosen = F.when(kinds == kind, value) if chosen is None else chosen.when(kinds == kind, value)
+        assert chosen is not None
+        return chosen
+
+    def _hash(self, names: Sequence[str]) -> Column:
+        columns = []
+        for name in names:
+            column = F.col(quote(name))
+            columns.append(column.cast("long") if isinstance(self.fields[name].dataType, T.IntegralType) else column)
+        there = columns[0].isNotNull()
+        for column in columns[1:]:
+            there = there & column.isNotNull()
+        return F.when(there, F.xxhash64(*columns))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether Spark can tell the time of a row: text is left to the engine, which reads it in its own way."""
+        kinds = [self.fields[self.schema.time].dataType]
+        kinds += [self.fields[self.schema.begin].dataType] if self.schema.begin is not None else []
+        native = (T.IntegralType, T.TimestampType, T.TimestampNTZType, T.DateType)
+        return all(isinstance(kind, native) for kind in kinds)
+
+    def end(self) -> Column:
+        """The end of an event in the engine's units."""
+        name = self.schema.time
+        column = F.col(quote(name))
+        match self.fields[name].dataType:
+            case T.TimestampType():
+                return F.unix_micros(column)
+            case T.TimestampNTZType():
+                return F.expr(f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', {quote(name)})")
+            case T.DateType():
+                return F.unix_date(column).cast("long") * F.lit(86_400_000_000)
+            case _:
+                return column.cast("long")
+
+    def carried(self, groups: Sequence[Group]) -> list[str]:
+        """The columns that the results need, in the input's order."""
+        needed: set[str] = set()
+        for group in groups:
+            for query in group.queries:
+                names = needed_columns(query, self.schema)
+                if names is None:
+                    return list(self.fields.names)
+                needed.update(names)
+        return [name for name in self.fields.names if name in needed]
+
+
+def quote(name: str) -> str:
+    """A column's name as Spark reads it literally."""
+    return "`" + name.replace("`", "``") + "`"
