@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -26,6 +28,8 @@ META = -1
 """The bucket that holds no events: it keeps the manifest, and lets rejected rows through."""
 
 _ROWS = 500_000
+
+Places = npt.NDArray[np.integer[Any]]
 
 
 def write_table(table: pa.Table) -> bytes:
@@ -89,7 +93,7 @@ class Packer:
                 yield bucket, "events", write_table(part)
 
 
-def _split(table: pa.Table, places: np.ndarray, buckets: np.ndarray) -> Iterator[tuple[int, pa.Table]]:  # type: ignore[type-arg]
+def _split(table: pa.Table, places: Places, buckets: Places) -> Iterator[tuple[int, pa.Table]]:
     """The rows at some places by bucket, in the order that they have."""
     if not len(places):
         return

@@ -80,11 +80,9 @@ class Rows:
     def is_relevant(self, group: Group) -> Column:
         """Whether a row can matter to a group; rows that cannot be read may count as such or not."""
         alternatives = relevant_events(group.queries)
-        condition = F.lit(True)
-        if alternatives is not None:
-            roles = (self.schema.type, self.schema.time, self.schema.begin)
-            condition = relevance_filter(self.fields, alternatives, *roles)
-            condition = F.lit(True) if condition is None else condition
+        roles = (self.schema.type, self.schema.time, self.schema.begin)
+        found = relevance_filter(self.fields, alternatives, *roles)
+        condition = F.lit(True) if found is None else found
         if group.key is not None:
             condition = condition & self.key_hash(group.key).isNotNull()
         return condition

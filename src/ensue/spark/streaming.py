@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from ensue.errors import StateError
 from ensue.events.schema import DType, Schema, TimeUnit
@@ -117,7 +117,7 @@ class Detector(StatefulProcessor):
         self._handle = handle
         self._state = handle.getValueState("engine", "data binary")
 
-    def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: tuple[int], rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Take the events of a micro-batch in; give the packets of what they lead to."""
         (bucket,) = key
         packets = sorted(rows, key=lambda row: (row.part, row.number))

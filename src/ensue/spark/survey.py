@@ -64,7 +64,7 @@ def plan_shards(rows: DataFrame, key: Column | None, end: Column | None, group: 
     number = key if key is not None else F.lit(0)
     fraction = min(1.0, _SAMPLE / count)
     sample = rows.select(number.cast("long").alias("key"), end.alias("end"))
-    table = (sample.sample(fraction, seed=1) if fraction < 1.0 else sample).dropna().toArrow()
+    table = (sample.sample(fraction=fraction, seed=1) if fraction < 1.0 else sample).dropna().toArrow()
     keys, ends = table["key"].to_numpy(), table["end"].to_numpy()
     if not len(ends):
         return Shards(hashed=wanted)
