@@ -218,7 +218,8 @@ class Asides:
             return
         import pyarrow as pa
 
-        from ensue.cli.sinks import JsonSink, to_json
+        from ensue.cli.sinks import JsonSink
+        from ensue.events.json_text import to_json
 
         sink = self.rejects.open()
         if isinstance(sink, JsonSink):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Iterable, Mapping
-from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
@@ -17,6 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from ensue.errors import InputError, InternalError
+from ensue.events.json_text import to_json
 
 FORMATS = ("jsonl", "csv", "parquet")
 
@@ -155,54 +153,17 @@ def format_of(path: str) -> str:
             return "jsonl"
 
 
-def to_json(row: Mapping[str, Any]) -> str:
-    """A row as one line of JSON: times in ISO-8601, missing numbers null.
-
-    >>> to_json({"at": date(2024, 1, 2), "x": float("nan")})
-    '{"at": "2024-01-02", "x": null}'
-    """
-    try:
-        return json.dumps(row, default=_plain, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        return json.dumps(_without_nan(row), default=_plain, ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value)
-
-
-def _without_nan(value: Any) -> Any:
-    """The value with what JSON cannot say said otherwise: NaN is null, an infinity is text."""
-    match value:
-        case float() if math.isnan(value):
-            return None
-        case float() if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        case dict():
-            return {key: _without_nan(part) for key, part in value.items()}
-        case list():
-            return [_without_nan(part) for part in value]
-        case _:
-            return value
-
-
 def flatten(table: pa.Table) -> pa.Table:
     """The table without structs (their fields are columns `a.x`) and without lists (JSON text)."""
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
-            values = [None if v is None else _list_json(v) for v in table.column(place).to_pylist()]
+            values = [None if v is None else to_json(v) for v in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(values, pa.string()))
         elif pa.types.is_null(field.type):
             table = table.set_column(place, field.name, pa.nulls(table.num_rows, pa.string()))
     return table
-
-
-def _list_json(value: Any) -> str:
-    return json.dumps(_without_nan(value), default=_plain, ensure_ascii=False)
 
 
 def align(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -159,6 +159,8 @@ class Pipeline:
                 f"late and rejected rows cannot go to a {sink_format(self.aside)}: they have no match_id that would "
                 f"tell a repeated one; the formats of [aside] are {', '.join(ASIDE_FORMATS)}"
             )
+        if isinstance(self.sink, FileSink) and isinstance(self.aside, FileSink) and self.sink.path == self.aside.path:
+            raise PlanError(f"matches and rows set aside cannot both go to {self.sink.path}; give each its own folder")
         if self.stream is not None:
             self._check_stream()
         elif self.detection.lateness != 0:

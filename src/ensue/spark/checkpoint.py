@@ -1,0 +1,101 @@
+"""The folder that says how far a stream has come: Spark's own checkpoint in `spark`, and in `ensue.json` of what it is.
+
+A stream that goes on with other queries or other columns would give neither the old answer nor the new one, so that is
+refused before anything runs.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from ensue.errors import StateError
+from ensue.spark.files import Folder
+from ensue.spark.manifest import VERSION, describe_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from ensue.spark.settings import Pipeline
+
+FILE = "ensue.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that fits the pipeline: the name of the run, its number of buckets, and the folder for Spark."""
+
+    run: str
+    buckets: int
+    folder: str
+
+
+def open_checkpoint(spark: SparkSession, pipeline: Pipeline, columns: StructType) -> Checkpoint:
+    """The checkpoint of a pipeline's stream, made if there is none; one of another pipeline, or damaged, is refused."""
+    assert pipeline.stream is not None
+    path = pipeline.stream.checkpoint
+    folder = Folder(spark, path)
+    stored = _read(folder, path)
+    buckets = pipeline.detection.buckets
+    if buckets is None:
+        buckets = stored["buckets"] if stored else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    now = _describe(pipeline, columns, buckets)
+    if stored is None:
+        if folder.names("spark/offsets"):
+            raise StateError(
+                f"the checkpoint {path} has no {FILE}, which says what it is of: it is damaged. Give a new checkpoint "
+                "folder, or bring the file back from a copy"
+            )
+        run = uuid.uuid4().hex
+        folder.write_text(FILE, json.dumps({"run": run, **now, "checksum": _checksum({"run": run, **now})}, indent=1))
+        return Checkpoint(run, buckets, folder.join("spark"))
+    changes = describe_changes(stored, now)
+    if changes is not None:
+        raise StateError(f"{path}: {changes}")
+    return Checkpoint(stored["run"], buckets, folder.join("spark"))
+
+
+def _describe(pipeline: Pipeline, columns: StructType, buckets: int) -> dict[str, Any]:
+    """What has to stay the same while a checkpoint lives."""
+    source, detection = pipeline.source, pipeline.detection
+    key = () if detection.key is None else (detection.key,)
+    queries = [replace(q, partition_by=tuple(dict.fromkeys([*q.partition_by, *key]))) for q in pipeline.queries]
+    return {
+        "version": VERSION,
+        "queries": {query.name or "": str(query) for query in queries},
+        "columns": {field.name: field.dataType.simpleString() for field in columns},
+        "type": source.type,
+        "ts": source.ts,
+        "begin": source.begin,
+        "unit": source.unit,
+        "lateness": str(detection.lateness),
+        "buckets": buckets,
+    }
+
+
+def _read(folder: Folder, path: str) -> dict[str, Any] | None:
+    if not folder.exists(FILE):
+        return None
+    try:
+        stored = json.loads(folder.read_text(FILE))
+        checksum = stored.pop("checksum")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise _damaged(path) from error
+    if checksum != _checksum(stored):
+        raise _damaged(path)
+    return dict(stored)
+
+
+def _checksum(values: dict[str, Any]) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(path: str) -> StateError:
+    return StateError(
+        f"the file {FILE} of the checkpoint {path} is damaged, so that no one can say what the checkpoint is of. Bring "
+        "it back from a copy, or start anew with another checkpoint folder"
+    )

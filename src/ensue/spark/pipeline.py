@@ -1,0 +1,133 @@
+"""Running a pipeline: as a batch, or as a stream that goes on until it is stopped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from ensue.errors import PlanError
+from ensue.pattern.expressions import UNIT_SPELLINGS
+from ensue.pattern.numbers import numeric_columns
+from ensue.spark.checkpoint import open_checkpoint
+from ensue.spark.counts import RunCounts
+from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
+from ensue.spark.failures import translated
+from ensue.spark.objects import drop_field, match_objects, row_objects
+from ensue.spark.settings import Pipeline
+from ensue.spark.sinks import Rows, Writer, make_writer
+from ensue.spark.sources import UNREADABLE, read_events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ensue.runtime.engine import Counts
+
+_MILLISECONDS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:
+    """Find all matches in what the source holds, write them, and say what became of the events."""
+    if pipeline.stream is not None:
+        raise PlanError("this pipeline is a stream; start_stream runs it")
+    with translated():
+        events = read_events(spark, pipeline.source, numeric=numeric_columns(pipeline.queries))
+        writer = make_writer(spark, pipeline.sink, None)
+        writer.prepare()
+        counts = RunCounts()
+        if pipeline.aside is None:
+            matches = detect(events, pipeline.queries, counts=counts, **_arguments(pipeline))
+            writer.write(match_rows(pipeline, matches))
+            return counts.get()
+        aside = make_writer(spark, pipeline.aside, None)
+        aside.prepare()
+        detected = detect_with_aside(events, pipeline.queries, counts=counts, **_arguments(pipeline)).persist()
+        try:
+            writer.write(match_rows(pipeline, matches_of(detected)))
+            aside.write(aside_rows(aside_of(detected)))
+            return counts.get()
+        finally:
+            detected.unpersist()
+
+
+def start_stream(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
+    """Start a pipeline's stream; `ensue.spark.following.follow` waits for it and says how it goes."""
+    if pipeline.stream is None:
+        raise PlanError("this pipeline is a batch; run_batch runs it")
+    trigger = read_trigger(pipeline.stream.trigger)
+    with translated():
+        events = read_events(spark, pipeline.source, stream=True, numeric=numeric_columns(pipeline.queries))
+        checkpoint = open_checkpoint(spark, pipeline, events.schema)
+        writer = make_writer(spark, pipeline.sink, checkpoint.run)
+        aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, checkpoint.run)
+        for one in (writer, aside):
+            if one is not None:
+                one.prepare()
+        arguments = {**_arguments(pipeline), "buckets": checkpoint.buckets, "lateness": pipeline.detection.lateness}
+        detected = detect_with_aside(events, pipeline.queries, **arguments)
+        stream = detected.writeStream.foreachBatch(_batch_writer(pipeline, writer, aside))
+        return stream.option("checkpointLocation", checkpoint.folder).trigger(**trigger).start()
+
+
+def _batch_writer(pipeline: Pipeline, writer: Writer, aside: Writer | None) -> Callable[[DataFrame, int], None]:
+    """What is done with each micro-batch: computed once, then taken apart and written."""
+
+    def write(detected: DataFrame, batch: int) -> None:
+        kept = detected.persist()
+        try:
+            is_match = F.col("kind") == "match"
+            found, others = kept.agg(F.count_if(is_match), F.count_if(~is_match)).collect()[0]
+            writer.write(match_rows(pipeline, matches_of(kept), found, batch))
+            if aside is not None:
+                aside.write(aside_rows(aside_of(kept), others, batch))
+        finally:
+            kept.unpersist()
+
+    return write
+
+
+def match_rows(pipeline: Pipeline, matches: DataFrame, count: int | None = None, batch: int | None = None) -> Rows:
+    """Matches as sinks take them."""
+    clean = drop_field(matches, UNREADABLE)
+    return Rows(clean, lambda: match_objects(clean, pipeline.queries, pipeline.detection.key), count, batch)
+
+
+def aside_rows(aside: DataFrame, count: int | None = None, batch: int | None = None) -> Rows:
+    """Rows set aside as sinks take them; one that could not be read has its text in the reason."""
+    if UNREADABLE in aside.columns:
+        text = F.concat(F.lit("the row cannot be read, or a value does not fit its column: "), F.col(UNREADABLE))
+        aside = aside.withColumn("reason", F.coalesce(text, F.col("reason"))).drop(UNREADABLE)
+    return Rows(aside, lambda: row_objects(aside), count, batch)
+
+
+def _arguments(pipeline: Pipeline) -> dict[str, Any]:
+    source, detection = pipeline.source, pipeline.detection
+    return {
+        "type": source.type,
+        "ts": source.ts,
+        "begin": source.begin,
+        "unit": source.unit,
+        "key": detection.key,
+        "strict": detection.strict,
+        "options": detection.options,
+    }
+
+
+def read_trigger(text: str | None) -> dict[str, Any]:
+    """How often a micro-batch starts, as Spark's `trigger` takes it.
+
+    >>> read_trigger("available-now"), read_trigger("1.5 s"), read_trigger(None)
+    ({'availableNow': True}, {'processingTime': '1500 milliseconds'}, {'processingTime': '0 milliseconds'})
+    """
+    if text is None:
+        return {"processingTime": "0 milliseconds"}
+    if text.strip().lower() in ("available-now", "available now", "availablenow"):
+        return {"availableNow": True}
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text, re.IGNORECASE)
+    unit = UNIT_SPELLINGS.get(found[2].lower()) if found else None
+    if found is None or unit is None:
+        raise PlanError(f"the trigger is {text!r}; it is a length of time such as '10 seconds', or 'available-now'")
+    return {"processingTime": f"{round(float(found[1]) * _MILLISECONDS[unit])} milliseconds"}
