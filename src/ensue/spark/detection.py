@@ -22,7 +22,7 @@ from ensue.runtime.engine import Engine, read_lateness
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
 from ensue.spark.manifest import make_manifest
-from ensue.spark.recipe import Recipe, Shape
+from ensue.spark.recipe import Recipe, Shape, plain_types
 from ensue.spark.routing import Group, Rows, group_queries
 from ensue.spark.session import STREAMING_CONFIG
 from ensue.spark.streaming import detect_stream
@@ -200,7 +200,7 @@ def _bucket_count(events: DataFrame, buckets: int | None) -> int:
 def _shape(recipe: Recipe, zone: str) -> tuple[Shape, T.StructType]:
     """The columns of output rows, as Arrow and as Spark have them."""
     found = recipe.bind(Engine(recipe.queries, type=recipe.type, ts=recipe.ts, begin=recipe.begin, unit=recipe.unit))
-    match = pa.schema([(field.name, _plain(field.type)) for field in found.to_arrow().schema])
+    match = pa.schema([(field.name, plain_types(field.type)) for field in found.to_arrow().schema])
     output = T.StructType(
         [
             T.StructField("kind", T.StringType()),
@@ -211,14 +211,3 @@ def _shape(recipe: Recipe, zone: str) -> tuple[Shape, T.StructType]:
     )
     layout = to_arrow_schema(output, timezone=zone)
     return Shape(layout.field("event").type, layout.field("match").type), output
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type that every sink can write: what has no values becomes text."""
-    if pa.types.is_null(kind):
-        return pa.string()
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _plain(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return kind

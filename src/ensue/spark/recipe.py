@@ -106,3 +106,14 @@ def _structs(table: pa.Table, kind: pa.StructType) -> pa.Array:
         column = table.column(field.name).combine_chunks() if field.name in names else None
         parts.append(conform(column, field.type, table.num_rows))
     return pa.StructArray.from_arrays(parts, fields=list(kind))
+
+
+def plain_types(kind: pa.DataType) -> pa.DataType:
+    """A type that every sink can write: what has no values becomes text."""
+    if pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, plain_types(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(plain_types(kind.value_type))
+    return kind

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ensue.errors import InternalError
 from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.planning.relevance import needed_columns, relevant_events
@@ -119,17 +120,10 @@ class Rows:
 
     def end(self) -> Column:
         """The end of an event in the engine's units."""
-        name = self.schema.time
-        column = F.col(quote(name))
-        match self.fields[name].dataType:
-            case T.TimestampType():
-                return F.unix_micros(column)
-            case T.TimestampNTZType():
-                return F.expr(f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', {quote(name)})")
-            case T.DateType():
-                return F.unix_date(column).cast("long") * F.lit(86_400_000_000)
-            case _:
-                return column.cast("long")
+        field = self.fields[self.schema.time]
+        if isinstance(field.dataType, T.IntegralType):
+            return F.col(quote(field.name)).cast("long")
+        return F.expr(microseconds(field))
 
     def carried(self, groups: Sequence[Group]) -> list[str]:
         """The columns that the results need, in the input's order."""
@@ -141,6 +135,20 @@ class Rows:
                     return list(self.fields.names)
                 needed.update(names)
         return [name for name in self.fields.names if name in needed]
+
+
+def microseconds(column: T.StructField) -> str:
+    """The microseconds since 1970 of a column of times, as SQL; times without a zone are taken as UTC."""
+    name = quote(column.name)
+    match column.dataType:
+        case T.TimestampType():
+            return f"unix_micros({name})"
+        case T.TimestampNTZType():
+            return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', {name})"
+        case T.DateType():
+            return f"unix_date({name}) * 86400000000L"
+        case kind:
+            raise InternalError(f"column {name} is {kind.simpleString()}, which is no time")
 
 
 def quote(name: str) -> str:
