@@ -98,6 +98,8 @@ def _facts(explanation: Explanation) -> list[str]:
         facts[0] += f", partitions by {', '.join(explanation.partition_by)}"
     if explanation.plan is not None:
         facts.append(f"plan {explanation.plan}")
+    if explanation.spread is not None:
+        facts.append(f"on Spark {explanation.spread}")
     if not explanation.types_known:
         facts.append("columns are not known yet: their types will tell how conditions are decided, and may add filters")
     if not explanation.evaluated:

@@ -26,6 +26,7 @@ from ensue.planning.searches import (
     nearest,
     trace_searches,
 )
+from ensue.planning.spread import find_spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class BranchExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query is run. `types_known` is False before the columns are known."""
+    """How a query is run. `types_known` is False before the columns are known; `spread` is then None."""
 
     query: str
     text: str
@@ -139,6 +140,7 @@ class Explanation:
     window: str | None
     partition_by: tuple[str, ...]
     plan: str | None
+    spread: str | None
     types_known: bool
     evaluated: bool
     branches: tuple[BranchExplanation, ...]
@@ -169,6 +171,7 @@ def describe(query: Query, branches: Sequence[Branch], plan: Plan | None, schema
         window=None if query.within is None else format_window(query.within),
         partition_by=query.partition_by,
         plan=shown,
+        spread=None if schema is None else str(find_spread(query, schema)),
         types_known=schema is not None,
         evaluated=not query.aggregates,
         branches=parts,

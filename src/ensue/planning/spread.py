@@ -54,6 +54,11 @@ class Spread:
     looks_back: bool
     is_ordered: bool
 
+    def __str__(self) -> str:
+        if self.key is not None:
+            return f"by {self.key}" + ("" if self.window is None else ", a frequent key by time too")
+        return "in one place" if self.window is None else "by slices of time; a stream in one place"
+
 
 def find_spread(query: Query, schema: Schema) -> Spread:
     """How the events of a checked query may be spread.

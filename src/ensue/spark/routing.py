@@ -13,7 +13,7 @@ from ensue.errors import InternalError
 from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.planning.relevance import needed_columns, relevant_events
-from ensue.planning.spread import Key, find_spread
+from ensue.planning.spread import Key, Spread, find_spread
 from ensue.spark.pushdown import relevance_filter
 
 
@@ -32,10 +32,7 @@ class Group:
 
     def __str__(self) -> str:
         names = ", ".join(query.name or "" for query in self.queries)
-        if self.key is not None:
-            also = "" if self.window is None else ", a frequent key also by time"
-            return f"{names}: by {self.key}{also}"
-        return f"{names}: {'in one place' if self.window is None else 'by slices of time'}"
+        return f"{names}: {Spread(self.key, self.window, self.looks_back, self.is_ordered)}"
 
 
 def group_queries(queries: Sequence[Query], schema: Schema, *, apart: bool = True) -> list[Group]:
