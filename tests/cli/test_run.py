@@ -66,7 +66,7 @@ def test_every_format_in_any_order(shell: Shell, tmp_path: Path, name: str, shuf
     rows = list(ROWS)
     if shuffled:
         random.Random(3).shuffle(rows)
-    code, out, err = shell("run", SEQUENCE, "--input", save(tmp_path / name, rows), "--batch-size", 2)
+    code, out, err = shell("run", "--backend", "local", SEQUENCE, "--input", save(tmp_path / name, rows), "--batch-size", 2)
     assert code == 0
     assert pairs(out) == PAIRS
     assert "6 events in: 6 processed, 0 late, 0 rejected (1 of types that no query names)" in err
@@ -74,7 +74,7 @@ def test_every_format_in_any_order(shell: Shell, tmp_path: Path, name: str, shuf
 
 
 def test_the_answer_is_that_of_the_api(shell: Shell, tmp_path: Path) -> None:
-    _, out, _ = shell("run", SEQUENCE, "--input", save(tmp_path / "e.jsonl", ROWS), "-q")
+    _, out, _ = shell("run", "--backend", "local", SEQUENCE, "--input", save(tmp_path / "e.jsonl", ROWS), "-q")
     key = lambda match: match["match_id"]  # noqa: E731
     found = sorted(map(json.loads, out.splitlines()), key=key)
     assert found == sorted(ensue.run(ROWS, SEQUENCE).to_pylist(), key=key)
@@ -82,18 +82,18 @@ def test_the_answer_is_that_of_the_api(shell: Shell, tmp_path: Path) -> None:
 
 def test_standard_input_and_quiet(shell: Shell) -> None:
     for text in (to_csv(ROWS), to_jsonl(ROWS)):
-        code, out, err = shell("run", SEQUENCE, "--input", "-", "--quiet", stdin=text)
+        code, out, err = shell("run", "--backend", "local", SEQUENCE, "--input", "-", "--quiet", stdin=text)
         assert (code, pairs(out), err) == (0, PAIRS, "")
 
 
 def test_a_query_without_a_window_over_a_file(shell: Shell, tmp_path: Path) -> None:
-    code, out, _ = shell("run", "PATTERN SEQ(A a, B b) WHERE a.x < b.x", "-i", save(tmp_path / "e.csv", ROWS))
+    code, out, _ = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.x < b.x", "-i", save(tmp_path / "e.csv", ROWS))
     assert (code, pairs(out)) == (0, PAIRS)
 
 
 def test_a_query_without_a_window_on_a_stream_is_an_error(shell: Shell, tmp_path: Path) -> None:
     path = save(tmp_path / "e.csv", ROWS)
-    code, out, err = shell("run", "PATTERN SEQ(A a, B b)", "-i", path, "--lateness", "10")
+    code, out, err = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b)", "-i", path, "--lateness", "10")
     assert (code, out) == (2, "")
     assert "UNBOUNDED" in err
 
@@ -103,7 +103,7 @@ def test_a_query_without_a_window_on_a_stream_is_an_error(shell: Shell, tmp_path
 
 def test_csv_output_is_flat(shell: Shell, tmp_path: Path) -> None:
     query = "PATTERN SEQ(A a, B+ b[]) WHERE a.x < b.x AND a.x < 5 WITHIN 6"
-    code, out, _ = shell("run", query, "-i", save(tmp_path / "e.csv", ROWS), "--format", "csv")
+    code, out, _ = shell("run", "--backend", "local", query, "-i", save(tmp_path / "e.csv", ROWS), "--format", "csv")
     assert code == 0
     (tmp_path / "out.csv").write_text(out)
     (row,) = pacsv.read_csv(tmp_path / "out.csv").to_pylist()
@@ -113,7 +113,7 @@ def test_csv_output_is_flat(shell: Shell, tmp_path: Path) -> None:
 
 def test_parquet_output_keeps_structs(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out.parquet"
-    code, printed, _ = shell("run", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", out, "--batch-size", 1)
+    code, printed, _ = shell("run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", out, "--batch-size", 1)
     assert (code, printed) == (0, "")
     table = pq.read_table(out)
     assert sorted((row["a"]["ts"], row["b"]["ts"]) for row in table.to_pylist()) == PAIRS
@@ -124,7 +124,7 @@ def test_parquet_output_keeps_structs(shell: Shell, tmp_path: Path) -> None:
 def test_no_matches_still_give_a_file(shell: Shell, tmp_path: Path, format_: str) -> None:
     out = tmp_path / f"out.{format_}"
     query = "PATTERN SEQ(A a, B b) WHERE a.x > 1000 WITHIN 10"
-    assert shell("run", query, "-i", save(tmp_path / "e.csv", ROWS), "-o", out)[0] == 0
+    assert shell("run", "--backend", "local", query, "-i", save(tmp_path / "e.csv", ROWS), "-o", out)[0] == 0
     read = {"csv": pacsv.read_csv, "parquet": pq.read_table, "jsonl": lambda path: path.read_text()}[format_]
     table = read(out)
     assert table == "" if format_ == "jsonl" else table.num_rows == 0 and "match_id" in table.column_names
@@ -136,7 +136,7 @@ def test_several_queries(shell: Shell, tmp_path: Path, format_: str) -> None:
     file.write_text(f"QUERY late PATTERN B b WHERE b.ts > 8 RETURN b.x AS big;\n{SEQUENCE};\nPATTERN C c WITHIN 5;")
     events = save(tmp_path / "e.csv", ROWS)
     out = tmp_path / f"out.{format_}"
-    assert shell("run", file, "-i", events, "-o", out, "--batch-size", 1)[0] == 0
+    assert shell("run", "--backend", "local", file, "-i", events, "-o", out, "--batch-size", 1)[0] == 0
     if format_ == "jsonl":
         names = [json.loads(line)["query"] for line in out.read_text().splitlines()]
     else:
@@ -144,12 +144,12 @@ def test_several_queries(shell: Shell, tmp_path: Path, format_: str) -> None:
         names = table["query"].to_pylist()
         assert [row["big"] for row in table.to_pylist() if row["query"] == "late"] == [10]
     assert sorted(names) == ["late", "q2", "q2", "q2", "q3"]
-    _, printed, _ = shell("run", file, "-i", events, "--query", "q3")
+    _, printed, _ = shell("run", "--backend", "local", file, "-i", events, "--query", "q3")
     assert [json.loads(line)["query"] for line in printed.splitlines()] == ["q3"]
 
 
 def test_a_query_name_that_is_not_there(shell: Shell, tmp_path: Path) -> None:
-    code, _, err = shell("run", "QUERY rising " + SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "--query", "risng")
+    code, _, err = shell("run", "--backend", "local", "QUERY rising " + SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "--query", "risng")
     assert code == 2
     assert "did you mean 'rising'?" in err
 
@@ -162,7 +162,7 @@ def test_other_columns_and_units(shell: Shell, tmp_path: Path) -> None:
     path = save(tmp_path / "e.csv", rows)
     names = ["--type-column", "kind", "--time-column", "at", "--begin-column", "from", "--time-unit", "s"]
     query = "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5s"
-    code, out, _ = shell("run", query, "-i", path, *names)
+    code, out, _ = shell("run", "--backend", "local", query, "-i", path, *names)
     assert code == 0
     matches = [json.loads(line)["events"] for line in out.splitlines()]
     assert sorted((m["a"]["at"], m["b"]["at"]) for m in matches) == [(1, 5), (7, 9)]
@@ -171,14 +171,14 @@ def test_other_columns_and_units(shell: Shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["e.csv", "e.jsonl"])
 def test_times_as_text(shell: Shell, tmp_path: Path, name: str) -> None:
     rows = [{**row, "ts": f"2024-05-01T10:00:0{row['ts']}Z"} for row in reversed(ROWS)]
-    code, out, _ = shell("run", "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5s", "-i", save(tmp_path / name, rows))
+    code, out, _ = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5s", "-i", save(tmp_path / name, rows))
     assert code == 0
     assert [(a[17:19], b[17:19]) for a, b in pairs(out)] == [("01", "05"), ("07", "09")]
 
 
 def test_a_missing_column_is_an_error(shell: Shell, tmp_path: Path) -> None:
     path = save(tmp_path / "e.csv", [{"typ": "A", "ts": 1}])
-    code, _, err = shell("run", "PATTERN A a WITHIN 5", "-i", path)
+    code, _, err = shell("run", "--backend", "local", "PATTERN A a WITHIN 5", "-i", path)
     assert code == 1
     assert "`type`" in err
     assert "Traceback" not in err
@@ -187,7 +187,7 @@ def test_a_missing_column_is_an_error(shell: Shell, tmp_path: Path) -> None:
 def test_a_schema_settles_types(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"x": "string"}')
     path = save(tmp_path / "e.csv", ROWS)
-    code, out, _ = shell("run", SEQUENCE, "-i", path, "--schema", tmp_path / "s.json")
+    code, out, _ = shell("run", "--backend", "local", SEQUENCE, "-i", path, "--schema", tmp_path / "s.json")
     assert code == 0
     assert pairs(out) == [(1, 5)]  # as texts, '10' is before '3' and '9'
 
@@ -200,7 +200,7 @@ def test_rejected_rows(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text(text)
     rejects = tmp_path / "rejects.jsonl"
-    code, out, err = shell("run", SEQUENCE, "-i", path, "--rejects", rejects)
+    code, out, err = shell("run", "--backend", "local", SEQUENCE, "-i", path, "--rejects", rejects)
     assert code == 0
     assert pairs(out) == [(1, 5), (1, 9)]
     assert "8 events in: 3 processed, 0 late, 5 rejected" in err
@@ -209,7 +209,7 @@ def test_rejected_rows(shell: Shell, tmp_path: Path) -> None:
     assert sorted("values" in row["reason"] for row in found) == [False] * 4 + [True]
     assert any(row["row"] == "B,8" for row in found)
     assert any("many" in row["reason"] for row in found)
-    code, out, err = shell("run", SEQUENCE, "-i", path, "--strict")
+    code, out, err = shell("run", "--backend", "local", SEQUENCE, "-i", path, "--strict")
     assert (code, out) == (1, "")
     assert err.startswith("error: ")
 
@@ -218,7 +218,7 @@ def test_rejected_rows_as_a_table(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     path.write_text('{"type": "A", "ts": 1, "x": 1}\nnonsense\n{"type": "A", "ts": null, "x": 2}\n')
     rejects = tmp_path / "rejects.csv"
-    assert shell("run", SEQUENCE, "-i", path, "--rejects", rejects)[0] == 0
+    assert shell("run", "--backend", "local", SEQUENCE, "-i", path, "--rejects", rejects)[0] == 0
     table = pacsv.read_csv(rejects)
     assert table.column_names == ["reason", "row"]
     assert table["row"].to_pylist()[0] == "nonsense"
@@ -228,18 +228,18 @@ def test_rejected_rows_as_a_table(shell: Shell, tmp_path: Path) -> None:
 def test_late_events(shell: Shell, tmp_path: Path) -> None:
     rows = [ROWS[0], ROWS[3], ROWS[2], *ROWS[4:]]  # ts 5 comes after ts 7
     path, late = save(tmp_path / "e.csv", rows), tmp_path / "late.jsonl"
-    code, out, err = shell("run", SEQUENCE, "-i", path, "--lateness", "1", "--late", late)
+    code, out, err = shell("run", "--backend", "local", SEQUENCE, "-i", path, "--lateness", "1", "--late", late)
     assert code == 0
     assert pairs(out) == [(1, 9), (7, 9)]
     assert "5 events in: 4 processed, 1 late, 0 rejected" in err
     (event,) = [json.loads(line) for line in late.read_text().splitlines()]
     assert (event["ts"], "watermark" in event["reason"]) == (5, True)
-    assert pairs(shell("run", SEQUENCE, "-i", path, "--lateness", "2ms")[1]) == PAIRS
+    assert pairs(shell("run", "--backend", "local", SEQUENCE, "-i", path, "--lateness", "2ms")[1]) == PAIRS
 
 
 def test_limits(shell: Shell, tmp_path: Path) -> None:
     path = save(tmp_path / "e.csv", ROWS)
-    code, _, err = shell("run", SEQUENCE, "-i", path, "--max-matches", 2)
+    code, _, err = shell("run", "--backend", "local", SEQUENCE, "-i", path, "--max-matches", 2)
     assert code == 1
     assert "2" in err
     assert "Traceback" not in err
@@ -252,7 +252,7 @@ def test_a_wrong_query_leaves_an_older_result_alone(shell: Shell, tmp_path: Path
     out = tmp_path / "out.jsonl"
     out.write_text("older")
     path = save(tmp_path / "e.csv", ROWS)
-    code, _, err = shell("run", "PATTERN SEQ(A a, B b) WHERE a.y < b.x WITHIN 10", "-i", path, "-o", out)
+    code, _, err = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.y < b.x WITHIN 10", "-i", path, "-o", out)
     assert code == 2
     assert "line 1, column 29" in err
     assert "^^^" in err
@@ -261,18 +261,18 @@ def test_a_wrong_query_leaves_an_older_result_alone(shell: Shell, tmp_path: Path
 
 @pytest.mark.parametrize("options", [["--lateness", "soon"], ["--memory", "much"], ["--batch-size", "0"]])
 def test_amounts_that_are_none(shell: Shell, tmp_path: Path, options: list[str]) -> None:
-    assert shell("run", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), *options)[0] == 2
+    assert shell("run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), *options)[0] == 2
 
 
 def test_an_input_that_is_not_there(shell: Shell) -> None:
-    code, _, err = shell("run", SEQUENCE, "-i", "nowhere.csv")
+    code, _, err = shell("run", "--backend", "local", SEQUENCE, "-i", "nowhere.csv")
     assert code == 2
     assert "no such file: nowhere.csv" in err
 
 
 def test_an_output_that_cannot_be_written(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, _, err = shell("run", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", tmp_path / "file" / "out.jsonl")
+    code, _, err = shell("run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", tmp_path / "file" / "out.jsonl")
     assert code == 1
     assert "cannot write" in err
 
@@ -315,7 +315,7 @@ def test_demo(shell: Shell, tmp_path: Path) -> None:
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     rows = [{"type": "A", "ts": i, "x": 1} for i in range(20000)]
     path = save(tmp_path / "e.csv", rows)
-    command = f"'{sys.executable}' -m ensue run 'PATTERN A a WITHIN 5' -i '{path}' -q | head -n 1"
+    command = f"'{sys.executable}' -m ensue run --backend local 'PATTERN A a WITHIN 5' -i '{path}' -q | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""

@@ -1,59 +1,127 @@
-"""`ensue run`: find the matches of queries in a file or a stream of events."""
+"""`ensue run`: find the matches of queries in files or streams of events, on Spark or in this process."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import click
+from click.core import ParameterSource
 
 from ensue.cli.options import schema_options
-from ensue.cli.quantities import read_lateness, read_size
-from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
-from ensue.cli.schemas import ColumnNames, load_schema
-from ensue.errors import InputError, LimitError
+from ensue.cli.schemas import ColumnNames
 
-if TYPE_CHECKING:
-    from ensue.cli.rows import Unreadable
-    from ensue.cli.sinks import Output
-    from ensue.cli.sources import Source
-    from ensue.pattern.query import Query
-    from ensue.runtime.engine import Engine
-    from ensue.runtime.matches import Matches
+_LOCAL_ONLY = {"late": "--late", "rejects": "--rejects", "batch_size": "--batch-size"}
+_SPARK_ONLY = {
+    "aside": "--aside",
+    "stream": "--stream",
+    "trigger": "--trigger",
+    "checkpoint": "--checkpoint",
+    "key": "--key",
+    "input_options": "--input-option",
+    "master": "--master",
+    "packages": "--packages",
+    "config": "--conf",
+    "progress": "--progress",
+}
+_BESIDE_A_FILE = {"queries", "backend", "master", "packages", "config", "progress", "quiet"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What was asked for on the command line."""
+
+    queries: str
+    source: str
+    output: str
+    format: str | None
+    input_format: str | None
+    input_options: tuple[tuple[str, str], ...]
+    schema: str | None
+    columns: ColumnNames
+    names: tuple[str, ...]
+    key: str | None
+    lateness: str | None
+    late: str | None
+    rejects: str | None
+    aside: str | None
+    strict: bool
+    batch_size: int
+    max_matches: int | None
+    max_partial_matches: int | None
+    memory: str | None
+    on_limit: Literal["error", "shed"]
+    stream: bool
+    trigger: str | None
+    checkpoint: str | None
+    master: str | None
+    packages: tuple[str, ...]
+    config: tuple[tuple[str, str], ...]
+    progress: bool
+    quiet: bool
+
+
+def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Take `name=value` apart."""
+    found = []
+    for text in value:
+        name, sign, rest = text.partition("=")
+        if not sign or not name.strip():
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", ctx, param)
+        found.append((name.strip(), rest.strip()))
+    return tuple(found)
 
 
 @click.command("run")
-@click.argument("queries", metavar="QUERIES")
-@click.option("-i", "--input", "source", required=True, metavar="FILE|-", help="The events; - is standard input.")
-@click.option("-o", "--output", default="-", metavar="FILE|-", help="Where matches go. [default: standard output]")
+@click.argument("queries", metavar="QUERIES|PIPELINE.toml")
+@click.option(
+    "-i", "--input", "source", metavar="PATH|-", help="The events: a file, a folder of files, - for standard input."
+)
+@click.option("-o", "--output", default="-", metavar="PATH|URL|-", help="Where matches go. [default: standard output]")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl", "csv", "parquet"]),
-    help="Of the output. [default: jsonl, or as FILE is named]",
+    type=click.Choice(["jsonl", "csv", "parquet", "table"]),
+    help="Of the output. [default: jsonl, or as the output is named]",
 )
 @click.option(
     "--input-format",
-    type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
-    help="Of the input. [default: as FILE is named, or as it begins]",
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet", "delta", "kafka", "generator"]),
+    help="Of the input. [default: as it is named, or as it begins]",
+)
+@click.option(
+    "--input-option",
+    "input_options",
+    callback=_read_settings,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For Spark's reader; may be repeated.",
 )
 @schema_options
 @click.option(
     "--query", "names", multiple=True, metavar="NAME", help="Run only the query of this name; may be repeated."
 )
-@click.option("--backend", type=click.Choice(["local"]), default="local", show_default=True, help="Where to run.")
+@click.option("--key", metavar="COLUMN", help="Keep matches of each value of this column apart.")
+@click.option(
+    "--backend",
+    type=click.Choice(["spark", "local"]),
+    help="Where to run. [default: spark; local for standard input]",
+)
 @click.option(
     "--lateness", metavar="DURATION", help="Take the input as a stream and let an event come this late (10s)."
 )
-@click.option("--late", metavar="FILE", help="Where events go that came later than that.")
-@click.option("--rejects", metavar="FILE", help="Where rows go that cannot be read, with the reason.")
+@click.option("--late", metavar="FILE", help="Local: where events go that came later than that.")
+@click.option("--rejects", metavar="FILE", help="Local: where rows go that cannot be read, with the reason.")
+@click.option("--aside", metavar="PATH", help="Spark: where late and rejected rows go, with the reason.")
 @click.option("--strict", is_flag=True, help="A row that cannot be read is an error.")
 @click.option(
-    "--batch-size", type=click.IntRange(1), default=65_536, show_default=True, metavar="N", help="Events at a time."
+    "--batch-size",
+    type=click.IntRange(1),
+    default=65_536,
+    show_default=True,
+    metavar="N",
+    help="Local: events at a time.",
 )
 @click.option("--max-matches", type=click.IntRange(1), metavar="N", help="Stop when there are more matches.")
 @click.option(
@@ -67,257 +135,82 @@ if TYPE_CHECKING:
     show_default=True,
     help="At a limit: stop, or drop the oldest and count them.",
 )
+@click.option("--stream", is_flag=True, help="Spark: go on for as long as events come.")
+@click.option(
+    "--trigger", metavar="TIME", help="Stream: a micro-batch every '10 seconds', or 'available-now' and stop."
+)
+@click.option("--checkpoint", metavar="FOLDER", help="Stream: how far it has come, to go on from after a stop.")
+@click.option("--master", metavar="URL", help="Spark: where it runs. [default: all cores of this machine]")
+@click.option(
+    "--packages", multiple=True, metavar="NAMES", help="Spark: Maven coordinates, such as those of Kafka's source."
+)
+@click.option(
+    "--conf", "config", callback=_read_settings, multiple=True, metavar="NAME=VALUE", help="Spark: a setting."
+)
+@click.option("--progress", is_flag=True, help="Stream: show the running numbers even if this is not a terminal.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+@click.pass_context
 def run_command(
-    queries: str,
-    source: str,
-    output: str,
-    format_: str | None,
-    input_format: str | None,
-    schema: str | None,
-    columns: ColumnNames,
-    names: tuple[str, ...],
-    backend: str,
-    lateness: str | None,
-    late: str | None,
-    rejects: str | None,
-    strict: bool,
-    batch_size: int,
-    max_matches: int | None,
-    max_partial_matches: int | None,
-    memory: str | None,
-    on_limit: Literal["error", "shed"],
-    quiet: bool,
+    ctx: click.Context, /, backend: str | None, format_: str | None, source: str | None, **others: object
 ) -> None:
-    """Find the matches of QUERIES, a file of queries or the text of one.
+    """Find the matches of QUERIES, a file of queries or the text of one; or run the pipeline in a TOML file.
 
-    The input is CSV with a header, JSON lines or Parquet, gzip too. Its order does not matter: it is read through once
-    to see how far events are out of order, and then in batches that are held back just that much. With --lateness it
-    is taken as a stream instead: each event as it comes, and one that comes too late goes to --late.
+    On Spark the input is CSV with a header, JSON lines, Parquet or a Delta table, a file or a folder of files; or a
+    Kafka topic. The order of a finite input does not matter. With --stream it is followed: files that come into the
+    folder, records that come into the topic; an event that comes later than --lateness goes to --aside. A stream that
+    was stopped goes on where it was, by its --checkpoint, and no match is lost or doubled.
 
-    The types of CSV and JSON columns are found out by reading; --schema settles them. Matches go to standard output as
-    JSON lines, one a line; a summary goes to standard error.
+    With --backend local all is done in this process, which starts quicker: one file, gzip too, or standard input.
+
+    An output named .jsonl, .csv or .parquet is one file; another path is a folder; a URL gets a POST for each match.
+    The types of CSV and JSON columns are found out by reading; --schema settles them. A summary goes to standard error.
 
     \b
     Examples:
       ensue run queries.ensue --input trades.csv
       ensue run "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" -i events.jsonl -o matches.parquet
       ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
+      ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --lateness "10 seconds"
+      ensue run queries.ensue -i stock --input-format generator --input-option rows=100000 --format table
+      ensue run pipeline.toml --master spark://host:7077
       tail -f events.jsonl | ensue run queries.ensue -i - --lateness 5s --late late.jsonl
     """
-    import ensue
-    from ensue.cli.sinks import Output, refuse_binary_terminal
-    from ensue.cli.sources import open_source
-    from ensue.pattern.numbers import numeric_columns
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if str(others["queries"]).endswith(".toml"):
+        from ensue.cli.run_spark import run_file
 
-    text = read_text(queries)
-    chosen = choose_queries(parse_text(text), names)
-    allowed = None if lateness is None else read_lateness(lateness)
-    limits = {
-        "max_matches": max_matches,
-        "max_partial_matches": max_partial_matches,
-        "memory_budget": None if memory is None else read_size(memory),
-    }
-    options = replace(ensue.Options(), on_limit=on_limit, **{k: v for k, v in limits.items() if v is not None})
-    given = None if schema is None else load_schema(schema, columns).columns
-    events = open_source(
-        source,
-        columns=columns,
-        format=input_format,
-        fixed=given,
-        numeric={*numeric_columns(chosen), columns.time, *((columns.begin,) if columns.begin else ())},
-        batch_size=batch_size,
-        live=allowed is not None,
-    )
-    clock = _Clock()
-    with ExitStack() as stack:
-        progress = stack.enter_context(_Progress(events, shown=not quiet and sys.stderr.isatty()))
-        if allowed is None:
-            allowed = events.survey()
-            chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
-        else:
-            _require_windows(chosen)
-        clock.stop("survey")
-        out = stack.enter_context(Output(output, format_))
-        refuse_binary_terminal(out)
-        aside = Asides(
-            late=stack.enter_context(Output(late)) if late else None,
-            rejects=stack.enter_context(Output(rejects)) if rejects else None,
-            strict=strict,
+        _refuse(given - _BESIDE_A_FILE, ctx, "with a pipeline file, which says this itself")
+        if backend == "local":
+            raise click.UsageError("a pipeline file is run on Spark; give the queries and --input for --backend local")
+        options = RunOptions(source="", format=None, **others)  # type: ignore[arg-type]
+        run_file(options)
+        return
+    if source is None:
+        raise click.UsageError("Missing option '-i' / '--input': the events.")
+    options = RunOptions(source=source, format=format_, **others)  # type: ignore[arg-type]
+    if backend == "spark" and source == "-":
+        raise click.UsageError(
+            "Spark cannot read standard input; leave --backend out to run in this process, or give a file"
         )
-        with pointing_into(text.origin):
-            engine = ensue.compile(
-                chosen,
-                type=columns.type,
-                ts=columns.time,
-                begin=columns.begin,
-                unit=columns.unit,
-                lateness=allowed,
-                strict=strict,
-                options=options,
-            )
-            for matches in find_matches(engine, events, batch_size, aside):
-                if max_matches is not None and on_limit == "error" and engine.counts.matches > max_matches:
-                    raise LimitError(
-                        f"there are more than {max_matches:,} matches; narrow the query or raise --max-matches"
-                    )
-                write_matches(matches, out)
-                progress.update()
-                clock.stop("start" if "start" not in clock.seconds else "run")
-    if not quiet:
-        click.echo(summarize(engine, aside, clock), err=True)
+    if backend == "local" or source == "-":
+        from ensue.cli.run_local import run_local
 
-
-def _allow_unbounded(query: Query) -> Query:
-    from ensue.pattern.query import Unbounded
-
-    return query if query.within is not None else replace(query, within=Unbounded())
-
-
-def _require_windows(queries: Sequence[Query]) -> None:
-    for query in queries:
-        if query.within is None:
-            raise click.UsageError(
-                f"query {query.name} has no WITHIN, so on a stream it would keep every event for ever; "
-                "give it a window, or say WITHIN UNBOUNDED"
-            )
-
-
-@dataclass(slots=True)
-class Asides:
-    """What takes no part: late events and rejected rows, written where asked for and counted."""
-
-    late: Output | None
-    rejects: Output | None
-    strict: bool
-    unreadable: int = 0
-    first_reason: str | None = None
-
-    def add_unreadable(self, rows: Sequence[Unreadable]) -> None:
-        """Take rows that are not even rows of the format."""
-        for row in rows:
-            if self.strict:
-                raise InputError(f"a row of the input: {row.reason}: {row.text[:80]}")
-            self.first_reason = self.first_reason or row.reason
-        self.unreadable += len(rows)
-        self._reject([{"reason": row.reason, "row": row.text} for row in rows])
-
-    def collect(self, engine: Engine) -> None:
-        """Take what the engine has set aside since the last time."""
-        rejected, late = engine.take_rejected(), engine.take_late()
-        if rejected is not None:
-            if self.first_reason is None:
-                self.first_reason = str(rejected.column(rejected.num_columns - 1)[0].as_py())  # the reason is last
-            self._reject([{"reason": row.popitem()[1], "row": row} for row in rejected.to_pylist()])
-        if late is not None and self.late is not None:
-            self.late.open().write_table(late)
-
-    def _reject(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rejected rows: the reason, and the row as it came (as JSON text where the format has no objects)."""
-        if self.rejects is None or not rows:
-            return
-        import pyarrow as pa
-
-        from ensue.cli.sinks import JsonSink
-        from ensue.events.json_text import to_json
-
-        sink = self.rejects.open()
-        if isinstance(sink, JsonSink):
-            sink.write_rows(rows)
-        else:
-            text = [row["row"] if isinstance(row["row"], str) else to_json(row["row"]) for row in rows]
-            sink.write_table(pa.table({"reason": [row["reason"] for row in rows], "row": text}))
-
-
-def find_matches(engine: Engine, events: Source, batch_size: int, aside: Asides) -> Iterator[Matches]:
-    """Push the events of a source through an engine, a batch at a time; give the matches as they become known."""
-    import pyarrow as pa
-
-    types = events.types()
-    if types:
-        # An empty batch first: it says which columns there are and of what type, whatever the first rows hold.
-        yield engine.push(pa.schema(list(types.items())).empty_table())
-    for parsed in events.batches():
-        aside.add_unreadable(parsed.unreadable)
-        table = parsed.table
-        pieces: list[Any] = [table]
-        if isinstance(table, pa.Table) and table.num_rows > batch_size:
-            pieces = [table.slice(start, batch_size) for start in range(0, table.num_rows, batch_size)]
-        for piece in pieces:
-            yield engine.push(piece)
-            aside.collect(engine)
-    yield engine.flush()
-    aside.collect(engine)
-
-
-def write_matches(matches: Matches, output: Output) -> None:
-    """Write matches in the output's format; the objects of JSON are those of `Matches.to_pylist`."""
-    from ensue.cli.sinks import JsonSink
-
-    sink = output.open()
-    if isinstance(sink, JsonSink):
-        if len(matches):
-            sink.write_rows(matches.to_pylist())
+        _refuse([name for name in _SPARK_ONLY if name in given], ctx, "with --backend local; it is Spark's")
+        run_local(options)
     else:
-        sink.write_table(matches.to_arrow())
+        from ensue.cli.run_spark import run_spark
+
+        _refuse([name for name in _LOCAL_ONLY if name in given], ctx, _instead(given))
+        run_spark(options)
 
 
-class _Clock:
-    """Where the time goes: the survey, the start (loading the engine) and the run itself."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def stop(self, part: str) -> None:
-        """Count the time since the last stop to this part."""
-        now = time.perf_counter()
-        self.seconds[part] = self.seconds.get(part, 0.0) + now - self.last
-        self.last = now
+def _instead(given: set[str]) -> str:
+    if given & {"late", "rejects"}:
+        return "on Spark, where late and rejected rows go together to --aside PATH; or run with --backend local"
+    return "on Spark; it is of --backend local"
 
 
-def summarize(engine: Engine, aside: Asides, clock: _Clock) -> str:
-    """What came in, what became of it and what was found, in two or three lines."""
-    counts = engine.counts
-    received, rejected = counts.received + aside.unreadable, counts.rejected + aside.unreadable
-    working = clock.seconds.get("survey", 0.0) + clock.seconds.get("run", 0.0)
-    speed = f"{received / working:,.0f} events/s" if working > 0 else "no time"
-    lines = [
-        f"{received:,} events in: {counts.processed:,} processed, {counts.late:,} late, {rejected:,} rejected"
-        f" ({counts.ignored:,} of types that no query names)",
-        f"{counts.matches:,} matches in {sum(clock.seconds.values()):.2f} s ({speed} once started)",
-    ]
-    if aside.first_reason is not None:
-        where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
-        lines.insert(1, f"first rejected: {aside.first_reason}{where}")
-    if counts.shed_matches or counts.shed_partial_matches:
-        lines.append(f"dropped: {counts.shed_matches:,} matches, {counts.shed_partial_matches:,} partial matches")
-    return "\n".join(lines)
-
-
-class _Progress:
-    """A bar on standard error, on a terminal only."""
-
-    def __init__(self, events: Source, *, shown: bool) -> None:
-        self.events = events
-        self.bar: Any = None
-        if shown:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("events", total=events.size)
-
-    def update(self) -> None:
-        """Show how far reading has come."""
-        if self.bar is not None:
-            self.bar.update(self.task, completed=self.events.read)
-
-    def __enter__(self) -> _Progress:
-        if self.bar is not None:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+def _refuse(names: Sequence[str] | set[str], ctx: click.Context, why: str) -> None:
+    for parameter in ctx.command.params:
+        if parameter.name in names:
+            raise click.UsageError(f"{parameter.opts[-1]} cannot be given {why}")

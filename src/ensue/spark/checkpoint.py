@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -27,36 +28,51 @@ FILE = "ensue.json"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that fits the pipeline: the name of the run, its number of buckets, and the folder for Spark."""
+    """A checkpoint that fits the pipeline: the name of the run, its number of buckets, and the folder for Spark.
+
+    `description` is what a new one has still to write down of itself.
+    """
 
     run: str
     buckets: int
-    folder: str
+    path: str
+    description: Mapping[str, Any] | None
+
+    @property
+    def spark_path(self) -> str:
+        """The folder of Spark's own checkpoint."""
+        return f"{self.path.rstrip('/')}/spark"
+
+    def save(self, spark: SparkSession) -> None:
+        """Write down what a new checkpoint is of, before its first micro-batch."""
+        if self.description is not None:
+            values = {"run": self.run, **self.description}
+            text = json.dumps({**values, "checksum": _checksum(values)}, indent=1)
+            Folder(spark, self.path).write_text(FILE, text)
 
 
 def open_checkpoint(spark: SparkSession, pipeline: Pipeline, columns: StructType) -> Checkpoint:
-    """The checkpoint of a pipeline's stream, made if there is none; one of another pipeline, or damaged, is refused."""
+    """The checkpoint of a pipeline's stream, new if there is none; one of another pipeline, or damaged, is refused."""
     assert pipeline.stream is not None
     path = pipeline.stream.checkpoint
     folder = Folder(spark, path)
-    stored = _read(folder, path)
+    begun = bool(folder.names("spark/offsets"))
+    stored = _read(folder, path) if begun else None
     buckets = pipeline.detection.buckets
     if buckets is None:
         buckets = stored["buckets"] if stored else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     now = _describe(pipeline, columns, buckets)
     if stored is None:
-        if folder.names("spark/offsets"):
+        if begun:
             raise StateError(
                 f"the checkpoint {path} has no {FILE}, which says what it is of: it is damaged. Give a new checkpoint "
                 "folder, or bring the file back from a copy"
             )
-        run = uuid.uuid4().hex
-        folder.write_text(FILE, json.dumps({"run": run, **now, "checksum": _checksum({"run": run, **now})}, indent=1))
-        return Checkpoint(run, buckets, folder.join("spark"))
+        return Checkpoint(uuid.uuid4().hex, buckets, path, now)
     changes = describe_changes(stored, now)
     if changes is not None:
         raise StateError(f"{path}: {changes}")
-    return Checkpoint(stored["run"], buckets, folder.join("spark"))
+    return Checkpoint(stored["run"], buckets, path, None)
 
 
 def _describe(pipeline: Pipeline, columns: StructType, buckets: int) -> dict[str, Any]:

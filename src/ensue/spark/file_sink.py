@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 MARK = "_ensue.json"
 ROWS_PER_FILE = 1_000_000
 _WRITING = "_writing"
-CSV_TIMES = {
+CSV_STYLE = {
+    "escape": '"',
     "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSX",
     "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
 }
-"""Times in CSV are written as the in-process engine writes them."""
+"""CSV as the in-process engine writes it: a quote in a text is doubled, times to the microsecond."""
 
 
 class FileWriter:
     """Writes to files. `run` names the stream whose micro-batches these are; None is a batch."""
 
     def __init__(self, spark: SparkSession, sink: FileSink, run: str | None) -> None:
+        self.spark = spark
         self.sink = sink
         self.run = run
         above, self.name = posixpath.split(sink.path.rstrip("/"))
@@ -42,6 +44,8 @@ class FileWriter:
 
     def prepare(self) -> None:
         """Refuse to write over what is not a result of this pipeline."""
+        # Spark's own default is a format of times that others have given up.
+        self.spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         if self.run is not None:
             self._claim(self.run)
         elif self.sink.single_file:
@@ -111,7 +115,7 @@ class FileWriter:
             case "parquet":
                 _gather(rows.frame, files).write.options(**options).parquet(place)
             case "csv":
-                options = {"header": "true", **CSV_TIMES, **options}
+                options = {"header": "true", **CSV_STYLE, **options}
                 _gather(flatten(rows.frame), files).write.options(**options).csv(place)
             case "json":
                 _gather(rows.objects(), files).select("value").write.options(**options).text(place)

@@ -16,7 +16,7 @@ from ensue.spark.counts import RunCounts
 from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
 from ensue.spark.failures import translated
 from ensue.spark.objects import drop_field, match_objects, row_objects
-from ensue.spark.settings import Pipeline
+from ensue.spark.settings import FileSink, Pipeline
 from ensue.spark.sinks import Rows, Writer, make_writer
 from ensue.spark.sources import UNREADABLE, read_events
 
@@ -38,19 +38,15 @@ def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:
         writer = make_writer(spark, pipeline.sink, None)
         writer.prepare()
         counts = RunCounts()
-        if pipeline.aside is None:
-            matches = detect(events, pipeline.queries, counts=counts, **_arguments(pipeline))
-            writer.write(match_rows(pipeline, matches))
+        arguments = {**_arguments(pipeline), "counts": counts}
+        if pipeline.aside is None and isinstance(pipeline.sink, FileSink):
+            writer.write(match_rows(pipeline, detect(events, pipeline.queries, **arguments)))
             return counts.get()
-        aside = make_writer(spark, pipeline.aside, None)
-        aside.prepare()
-        detected = detect_with_aside(events, pipeline.queries, counts=counts, **_arguments(pipeline)).persist()
-        try:
-            writer.write(match_rows(pipeline, matches_of(detected)))
-            aside.write(aside_rows(aside_of(detected)))
-            return counts.get()
-        finally:
-            detected.unpersist()
+        aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, None)
+        if aside is not None:
+            aside.prepare()
+        _split(pipeline, detect_with_aside(events, pipeline.queries, **arguments), writer, aside)
+        return counts.get()
 
 
 def start_stream(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
@@ -61,32 +57,36 @@ def start_stream(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
     with translated():
         events = read_events(spark, pipeline.source, stream=True, numeric=numeric_columns(pipeline.queries))
         checkpoint = open_checkpoint(spark, pipeline, events.schema)
+        arguments = {**_arguments(pipeline), "buckets": checkpoint.buckets, "lateness": pipeline.detection.lateness}
+        detected = detect_with_aside(events, pipeline.queries, **arguments)
         writer = make_writer(spark, pipeline.sink, checkpoint.run)
         aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, checkpoint.run)
+        checkpoint.save(spark)
         for one in (writer, aside):
             if one is not None:
                 one.prepare()
-        arguments = {**_arguments(pipeline), "buckets": checkpoint.buckets, "lateness": pipeline.detection.lateness}
-        detected = detect_with_aside(events, pipeline.queries, **arguments)
         stream = detected.writeStream.foreachBatch(_batch_writer(pipeline, writer, aside))
-        return stream.option("checkpointLocation", checkpoint.folder).trigger(**trigger).start()
+        return stream.option("checkpointLocation", checkpoint.spark_path).trigger(**trigger).start()
 
 
 def _batch_writer(pipeline: Pipeline, writer: Writer, aside: Writer | None) -> Callable[[DataFrame, int], None]:
-    """What is done with each micro-batch: computed once, then taken apart and written."""
+    """What is done with each micro-batch."""
+    return lambda detected, batch: _split(pipeline, detected, writer, aside, batch)
 
-    def write(detected: DataFrame, batch: int) -> None:
-        kept = detected.persist()
-        try:
-            is_match = F.col("kind") == "match"
-            found, others = kept.agg(F.count_if(is_match), F.count_if(~is_match)).collect()[0]
-            writer.write(match_rows(pipeline, matches_of(kept), found, batch))
-            if aside is not None:
-                aside.write(aside_rows(aside_of(kept), others, batch))
-        finally:
-            kept.unpersist()
 
-    return write
+def _split(
+    pipeline: Pipeline, detected: DataFrame, writer: Writer, aside: Writer | None, batch: int | None = None
+) -> None:
+    """Compute what was detected once, take it apart, and write the parts."""
+    kept = detected.persist()
+    try:
+        is_match = F.col("kind") == "match"
+        found, others = kept.agg(F.count_if(is_match), F.count_if(~is_match)).collect()[0]
+        writer.write(match_rows(pipeline, matches_of(kept), found, batch))
+        if aside is not None:
+            aside.write(aside_rows(aside_of(kept), others, batch))
+    finally:
+        kept.unpersist()
 
 
 def match_rows(pipeline: Pipeline, matches: DataFrame, count: int | None = None, batch: int | None = None) -> Rows:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ensue.spark.columns import quote
 from ensue.spark.database import DatabaseWriter
-from ensue.spark.file_sink import CSV_TIMES, FileWriter
+from ensue.spark.file_sink import CSV_STYLE, FileWriter
 from ensue.spark.objects import flatten
 from ensue.spark.settings import ConsoleSink, FileSink, JdbcSink, KafkaSink, Sink, WebhookSink
 from ensue.spark.sources import explained
@@ -98,7 +98,7 @@ class ConsoleWriter:
             print(",".join(f'"{name.replace(chr(34), 2 * chr(34))}"' for name in rows.columns))
             self._headed = True
         columns = F.struct(*[F.col(quote(name)) for name in rows.columns])
-        for row in rows.select(F.to_csv(columns, CSV_TIMES).alias("line")).toLocalIterator():
+        for row in rows.select(F.to_csv(columns, CSV_STYLE).alias("line")).toLocalIterator():
             print(row.line)
 
 

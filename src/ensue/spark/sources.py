@@ -103,7 +103,9 @@ def _read_csv(spark: SparkSession, source: Source, stream: bool, numeric: Collec
     elif all(name in given for name in header.columns):
         types = {name: given[name] for name in header.columns}
     else:
-        sample = spark.read.options(inferSchema="true", **options).csv(source.path or "")
+        # A time without a zone stays one, and is read as UTC.
+        found = {"inferSchema": "true", "preferTimestampNTZ": "true", **options}
+        sample = spark.read.options(**found).csv(source.path or "")
         types = {name: given.get(name, kind) for name, kind in found_types(sample, numeric).items()}
     types[UNREADABLE] = StringType()
     reader = _reader(spark, source, stream).options(**_CSV | dict(source.options))
