@@ -214,18 +214,20 @@ def passing(frame: DataFrame, alternatives: dict[str, Alternatives] | None, **ro
     return {row[0] for row in frame.where(condition).select(roles.get("ts", "ts")).collect()}
 
 
-@pytest.mark.parametrize("operator", ORDER)
-def test_both_zeros_are_one_to_the_readers_of_files(spark: SparkSession, tmp_path: Path, operator: str) -> None:
+@pytest.mark.parametrize("form", ["parquet", "orc"])
+def test_both_zeros_are_one_to_the_readers_of_files(spark: SparkSession, tmp_path: Path, form: str) -> None:
     path = str(tmp_path / "zeros")
-    data = [("A", k, zero) for k, zero in enumerate((0.0, -0.0))]
-    for row in data:  # one file each, so that a file can be left out by what its dictionary holds
-        spark.createDataFrame([row] * 50, "type string, ts long, full double").coalesce(1).write.mode("append").parquet(
-            path
-        )
-    for constant_ in (0.0, -0.0, 0):
-        condition = Comparison((attribute("full"), Literal(constant_)), (operator,))
-        expected = {0, 1} if operator in ("=", "<=", ">=") else set()
-        assert passing(spark.read.parquet(path), {"A": ((condition,),)}) == expected
+    for number, zero in enumerate((0.0, -0.0)):  # a file each, which a reader can leave out by what it says of itself
+        frame = spark.createDataFrame([("A", number, zero)] * 50, "type string, ts long, full double")
+        frame.coalesce(1).write.format(form).mode("append").save(path)
+    stored = spark.read.format(form).load(path)
+    for zero in (0.0, -0.0, 0):
+        for operator in ORDER:
+            condition: Expression = Comparison((attribute("full"), Literal(zero)), (operator,))
+            expected = {0, 1} if operator in ("=", "<=", ">=") else set()
+            assert passing(stored, {"A": ((condition,),)}) == expected, operator
+        condition = InList(attribute("full"), (Literal(zero), Literal(7)))
+        assert passing(stored, {"A": ((condition,),)}) == {0, 1}
 
 
 # -- what cannot matter is taken away ----------------------------------------------------------------------------------
