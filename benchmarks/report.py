@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from workloads import Workload
 
-PACKAGES = ("ensue", "numpy", "numba", "pyarrow", "duckdb")
+PACKAGES = ("ensue", "numpy", "numba", "pyarrow", "pyspark", "duckdb")
 
 
 @dataclass

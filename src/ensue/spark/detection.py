@@ -23,7 +23,7 @@ from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
 from ensue.spark.manifest import make_manifest
 from ensue.spark.recipe import Recipe, Shape, plain_types
-from ensue.spark.routing import Group, Rows, group_queries
+from ensue.spark.routing import Rows, carried_columns, group_queries
 from ensue.spark.session import STREAMING_CONFIG
 from ensue.spark.streaming import detect_stream
 
@@ -131,17 +131,13 @@ class _Task:
         recipe = Recipe(queries, layout, *self._roles, 0, self._strict, self._options)
         return replace(recipe, lateness=allowed(recipe.schema) if callable(allowed) else allowed)
 
-    def groups(self) -> list[Group]:
-        """How the queries' events are spread."""
-        rows = Rows(self.events.schema, self.schema)
-        return group_queries(self.queries, self.schema, apart=rows.is_timed)
-
     def run(self, buckets: int | None, counts: RunCounts | None, *, prune: bool) -> DataFrame:
         """The output rows, observed."""
-        events, groups = self.events, self.groups()
-        rows = Rows(events.schema, self.schema)
-        carried = rows.carried(groups) if prune else list(events.schema.names)
-        layout = to_arrow_schema(T.StructType([events.schema[name] for name in carried]), timezone="UTC")
+        events = self.events
+        fields = carried_columns(events.schema, self.schema, self.queries) if prune else events.schema
+        rows = Rows(fields, self.schema)
+        groups = group_queries(self.queries, self.schema, apart=rows.is_timed)
+        layout = to_arrow_schema(fields, timezone="UTC")
         whole = self._recipe(self.queries, layout)
         zone = str(events.sparkSession.conf.get("spark.sql.session.timeZone"))
         shape, output = _shape(whole, zone)

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from ensue.errors import InternalError
 from ensue.events.schema import Schema
+from ensue.events.times import NULL
 from ensue.pattern.query import Query
 from ensue.planning.relevance import needed_columns, relevant_events
 from ensue.planning.spread import Key, Spread, find_spread
@@ -59,13 +60,13 @@ def group_queries(queries: Sequence[Query], schema: Schema, *, apart: bool = Tru
 
 @dataclass(frozen=True)
 class Rows:
-    """The input's columns as expressions. All are cheap: they are evaluated by Spark for every row."""
+    """The columns that are carried along, as expressions. All are cheap: Spark evaluates them for every row."""
 
     fields: T.StructType
     schema: Schema
 
     def is_unreadable(self) -> Column:
-        """Whether a row has no type, no time, or begins after its end: such rows are rejected, with the reason."""
+        """Whether a row is rejected by the engine, with the reason, as far as Spark can tell (not of times as text)."""
         ts = F.col(quote(self.schema.time))
         unreadable = F.col(quote(self.schema.type)).isNull() | ts.isNull()
         if self.schema.begin is not None:
@@ -73,6 +74,9 @@ class Rows:
             unreadable = unreadable | begin.isNull()
             if self.is_timed:
                 unreadable = unreadable | (begin > ts)
+        for field in self.fields:
+            if isinstance(field.dataType, T.LongType):  # the engine's null
+                unreadable = unreadable | F.col(quote(field.name)).eqNullSafe(F.lit(NULL))
         return unreadable
 
     def is_relevant(self, group: Group) -> Column:
@@ -122,16 +126,16 @@ class Rows:
             return F.col(quote(field.name)).cast("long")
         return F.expr(microseconds(field))
 
-    def carried(self, groups: Sequence[Group]) -> list[str]:
-        """The columns that the results need, in the input's order."""
-        needed: set[str] = set()
-        for group in groups:
-            for query in group.queries:
-                names = needed_columns(query, self.schema)
-                if names is None:
-                    return list(self.fields.names)
-                needed.update(names)
-        return [name for name in self.fields.names if name in needed]
+
+def carried_columns(columns: T.StructType, schema: Schema, queries: Sequence[Query]) -> T.StructType:
+    """The columns that the results of queries need, in the input's order."""
+    needed: set[str] = set()
+    for query in queries:
+        names = needed_columns(query, schema)
+        if names is None:
+            return columns
+        needed.update(names)
+    return T.StructType([field for field in columns if field.name in needed])
 
 
 def microseconds(column: T.StructField) -> str:

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, PartitioningColumn, SelectedColumn
+from pyspark.sql.udtf import (
+    AnalyzeArgument,
+    AnalyzeResult,
+    PartitioningColumn,
+    SelectedColumn,
+    UserDefinedTableFunction,
+)
 
 from ensue.errors import PlanError
 from ensue.options import Options
@@ -42,7 +48,7 @@ def register(spark: SparkSession, name: str = "ensue_match") -> None:
         register(spark)
         spark.sql("SELECT * FROM ensue_match(TABLE(events), 'PATTERN SEQ(A a, B b) WITHIN 10 minutes')")
     """
-    spark.udtf.register(name, F.udtf(EnsueMatch, useArrow=True))
+    spark.udtf.register(name, cast(UserDefinedTableFunction, F.udtf(EnsueMatch, useArrow=True)))
 
 
 class EnsueMatch:
