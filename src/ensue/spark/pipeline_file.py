@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -259,4 +260,4 @@ def _resolve(path: str | None, folder: Path) -> str | None:
     """A path of the file: as it is with a scheme (`s3a://…`), else from the file's folder on."""
     if path is None or "://" in path:
         return path
-    return str(folder.absolute() / path)
+    return os.path.normpath(folder.absolute() / path)

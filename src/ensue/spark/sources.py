@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +36,6 @@ PACKAGES = {
 }
 _CSV = {"header": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE, "enforceSchema": "false"}
 _JSON = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE}
-# Spark would otherwise read only the values that are asked for, and not notice that others do not fit their columns.
-_READ_WHOLE_ROWS = ("spark.sql.optimizer.enableJsonExpressionOptimization", "false")
 
 
 def read_events(
@@ -63,7 +63,12 @@ def read_events(
     _require_columns(source, events.columns)
     if UNREADABLE not in events.columns:
         return events
-    return events.withColumn(source.type, F.when(F.col(UNREADABLE).isNull(), F.col(quote(source.type))))
+    # Naming every column makes Spark read whole rows: otherwise it would not notice, in columns that no one asks for,
+    # the values that do not fit. Where all are null the type is too, so the second condition changes nothing.
+    columns = [F.col(quote(name)) for name in events.columns if name != UNREADABLE]
+    empty = reduce(and_, (column.isNull() for column in columns))
+    readable = F.col(UNREADABLE).isNull() & ~empty
+    return events.withColumn(source.type, F.when(readable, F.col(quote(source.type))))
 
 
 @contextmanager
@@ -125,13 +130,13 @@ def _read_json(spark: SparkSession, source: Source, stream: bool, numeric: Colle
             found = found_types(sample.drop("_corrupt_record"), numeric)
             types = found | {name: kind for name, kind in given.items() if name in found or name != source.type}
     lines: DataFrame = _reader(spark, source, stream).text(_stream_path(source.path, stream))
-    return _parse_json(spark, lines.where(F.length(F.trim("value")) > 0), types)
+    return _parse_json(lines.where(F.length(F.trim("value")) > 0), types)
 
 
 def _read_kafka(spark: SparkSession, source: Source, stream: bool) -> DataFrame:
     types = _require_types(source, given_types(source.schema, source.type))
     records: DataFrame = _reader(spark, source, stream).format("kafka").load()
-    return _parse_json(spark, records.select(F.col("value").cast("string")), types)
+    return _parse_json(records.select(F.col("value").cast("string")), types)
 
 
 def _read_parquet(spark: SparkSession, source: Source, stream: bool) -> DataFrame:
@@ -143,9 +148,8 @@ def _read_parquet(spark: SparkSession, source: Source, stream: bool) -> DataFram
     return events.withColumns({name: F.col(quote(name)).cast(kind) for name, kind in wanted.items()})
 
 
-def _parse_json(spark: SparkSession, lines: DataFrame, types: dict[str, DataType]) -> DataFrame:
+def _parse_json(lines: DataFrame, types: dict[str, DataType]) -> DataFrame:
     """The rows whose JSON is in the column `value`, beside the other columns that there are."""
-    spark.conf.set(*_READ_WHOLE_ROWS)
     schema = make_schema({**types, UNREADABLE: StringType()})
     others = [F.col(quote(name)) for name in lines.columns if name != "value" and name not in types]
     parsed = lines.select(F.from_json("value", schema, _JSON).alias("row"), "value", *others)
