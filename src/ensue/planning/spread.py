@@ -25,10 +25,15 @@ Tie = tuple[Attribute, Attribute]
 
 @dataclass(frozen=True)
 class Key:
-    """The attributes whose values all events of a match share: `every` for all types, else by the event's type."""
+    """The attributes whose values all events of a match share: `every` for all types, else by the event's type.
+
+    `null_matches`: an event without the key can be a match by itself, since what the key ties to it may be missing; it
+    may then be put anywhere. Otherwise such an event cannot matter.
+    """
 
     every: tuple[str, ...] = ()
     by_type: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    null_matches: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,7 +71,7 @@ def find_spread(query: Query, schema: Schema) -> Spread:
     >>> from ensue.language import parse_query
     >>> schema = Schema({"type": DType.STRING, "ts": DType.INT, "id": DType.INT})
     >>> find_spread(parse_query("PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10"), schema).key
-    Key(every=('id',), by_type=())
+    Key(every=('id',), by_type=(), null_matches=False)
     """
     branches = normalize(query)
     looks_back = any(
@@ -102,11 +107,12 @@ def _find_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key |
         return None
     by_type = {kind: tuple(dict.fromkeys(f[kind] for f in found)) for kind in found[0]}
     names = set(by_type.values())
+    alone = any(sum(v.minimum > 0 for v in branch.variables) == 1 for branch in branches)
     if len(names) == 1:
-        return Key(every=names.pop())
+        return Key(every=names.pop(), null_matches=alone)
     if len({len(n) for n in names}) > 1:  # one attribute twice for one type: the first key alone will do
         by_type = {kind: (name,) for kind, name in found[0].items()}
-    return Key(by_type=tuple(sorted(by_type.items())))
+    return Key(by_type=tuple(sorted(by_type.items())), null_matches=alone)
 
 
 def _merge(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str] | None:
@@ -119,13 +125,18 @@ def _keys_of(branch: Branch, policy: Policy, schema: Schema) -> list[dict[str, s
     """The keys of a branch, each as the attribute of every event type in it."""
     firm = [v.name for v in branch.variables if v.minimum > 0]
     ties = list(_ties(branch.conjuncts, schema))
+    absent = {negation.name: list(_ties(negation.conjuncts, schema)) for negation in branch.negations}
+    in_order = policy is Policy.NEXT  # each variable must be tied when it is bound, by what is bound before it
     if not firm:
         return []
-    starts = [a.name for tie in ties for a in tie if a.variable == firm[0]]
+    if branch.variable(firm[0]).maximum != 1 and (in_order or len(firm) == 1):
+        return []  # only another variable, already bound, ties the events of a list to each other
+    everything = [*ties, *(tie for own in absent.values() for tie in own)]
+    starts = [a.name for tie in everything for a in tie if a.variable == firm[0]]
     found = []
     for start in dict.fromkeys(starts):
         bound = {firm[0]: start}
-        if policy is Policy.NEXT:  # each variable must be tied when it is bound, by what is bound before it
+        if in_order:
             for name in firm[1:]:
                 _bind(bound, name, ties)
         else:
@@ -137,10 +148,12 @@ def _keys_of(branch: Branch, policy: Policy, schema: Schema) -> list[dict[str, s
         tied = dict(bound)  # an optional or absent event ties no others: it may not be there
         for variable in branch.variables:
             if variable.minimum == 0:
-                _bind(tied, variable.name, ties, bound)
+                earlier = branch.predecessors(variable.name)
+                known = {name: bound[name] for name in bound if name in earlier} if in_order else bound
+                _bind(tied, variable.name, ties, known)
         kinds = [(v.name, v.type) for v in branch.variables]
         for negation in branch.negations:
-            _bind(tied, negation.name, list(_ties(negation.conjuncts, schema)), bound)
+            _bind(tied, negation.name, absent[negation.name], bound)
             kinds.append((negation.name, negation.type))
         by_type = _by_type(tied, kinds)
         if by_type is not None:

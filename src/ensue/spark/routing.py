@@ -85,14 +85,16 @@ class Rows:
         roles = (self.schema.type, self.schema.time, self.schema.begin)
         found = relevance_filter(self.fields, alternatives, *roles)
         condition = F.lit(True) if found is None else found
-        if group.key is not None:
+        if group.key is not None and not group.key.null_matches:
             condition = condition & self.key_hash(group.key).isNotNull()
         return condition
 
     def key_hash(self, key: Key) -> Column:
-        """64 bits of a key, null where a part of it is null."""
-        if key.every:
-            return self._hash(key.every)
+        """64 bits of a key; where a part of it is null they are null, or 0 if such a row may matter."""
+        found = self._hash(key.every) if key.every else self._hash_by_type(key)
+        return F.coalesce(found, F.lit(0).cast("long")) if key.null_matches else found
+
+    def _hash_by_type(self, key: Key) -> Column:
         kinds = F.col(quote(self.schema.type)).cast("string")
         chosen: Column | None = None
         for kind, names in key.by_type:
