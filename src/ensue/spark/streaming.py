@@ -51,9 +51,10 @@ def detect_stream(
     """The output rows of a stream."""
     clock = Clock.of(rows.schema)
     delay = clock.to_milliseconds(recipes[0].lateness)
-    timed = events.withColumn(AT, clock.timestamp(rows.end()) if rows.is_timed else F.lit(None).cast("timestamp"))
-    timed = timed.withWatermark(AT, f"{delay} milliseconds").observe(RECEIVED, F.count(F.lit(1)).alias("received"))
     unreadable = rows.is_unreadable()
+    time = clock.timestamp(rows.end()) if rows.is_timed else F.lit(None).cast("timestamp")
+    timed = events.withColumn(AT, F.when(~unreadable, time))  # what is rejected does not move time
+    timed = timed.withWatermark(AT, f"{delay} milliseconds").observe(RECEIVED, F.count(F.lit(1)).alias("received"))
     names = bucket_names(buckets)
     columns: list[Column] = []
     relevant = unreadable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -108,8 +109,8 @@ def sliced_shards(shards: Shards, key: Column | None, end: Column, group: Group)
     chosen: Column | None = None
     start = shards.hashed
     for hot, cuts in shards.sliced:
-        low = start + _cuts_until(cuts, end - F.lit(group.window))
-        high = start + _cuts_until(cuts, end + F.lit(back))
+        low = start + _count_until([cut + group.window for cut in cuts], end)
+        high = start + _count_until([cut - back for cut in cuts], end)
         slices = F.when(end.isNotNull(), F.sequence(low, high))
         if key is None or hot is None:
             return F.coalesce(slices, F.array(F.lit(0)))
@@ -119,11 +120,11 @@ def sliced_shards(shards: Shards, key: Column | None, end: Column, group: Group)
     return F.coalesce(chosen, F.array(hashed_shard(shards, key)))
 
 
-def _cuts_until(cuts: tuple[int, ...], time: Column) -> Column:
-    """How many cuts lie at or before a time."""
-    if len(cuts) > 16:
-        return F.size(F.filter(F.array(*(F.lit(cut) for cut in cuts)), lambda cut: cut <= time))
+def _count_until(times: Sequence[int], time: Column) -> Column:
+    """How many of some times lie at or before a row's time (which is not added to: that could overflow)."""
+    if len(times) > 16:
+        return F.size(F.filter(F.array(*(F.lit(one).cast("long") for one in times)), lambda one: one <= time))
     total = F.lit(0)
-    for cut in cuts:
-        total = total + (F.lit(cut) <= time).cast("int")
+    for one in times:
+        total = total + (F.lit(one) <= time).cast("int")
     return total
