@@ -143,7 +143,7 @@ def test_a_stream_that_cannot_start_leaves_no_note(spark: SparkSession, tmp_path
 
 
 def test_a_failing_sink_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    save(tmp_path / "in" / "1.csv", EVENTS)
+    save(tmp_path / "in" / "1.csv", [*EVENTS, {"type": "Z", "ts": 500, "x": 0}])  # time goes on after the last event
     receiver = Receiver()
     receiver.answers = [(200, {}), (200, {}), (400, {})]
     pipeline = make(tmp_path, sink=WebhookSink(receiver.url), aside=None)

@@ -24,8 +24,9 @@ _SPARK_ONLY = {
     "packages": "--packages",
     "config": "--conf",
     "progress": "--progress",
+    "verbose": "--verbose",
 }
-_BESIDE_A_FILE = {"queries", "backend", "master", "packages", "config", "progress", "quiet"}
+_BESIDE_A_FILE = {"queries", "backend", "master", "packages", "config", "progress", "verbose", "quiet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class RunOptions:
     packages: tuple[str, ...]
     config: tuple[tuple[str, str], ...]
     progress: bool
+    verbose: bool
     quiet: bool
 
 
@@ -148,6 +150,7 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     "--conf", "config", callback=_read_settings, multiple=True, metavar="NAME=VALUE", help="Spark: a setting."
 )
 @click.option("--progress", is_flag=True, help="Stream: show the running numbers even if this is not a terminal.")
+@click.option("--verbose", is_flag=True, help="Spark: show the errors in its log, with their stack traces.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @click.pass_context
 def run_command(

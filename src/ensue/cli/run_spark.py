@@ -190,7 +190,7 @@ def run_pipeline(pipeline: Pipeline, asked: RunOptions, origin: str | None) -> N
             raise click.UsageError(str(error)) from error
     with ExitStack() as stack:
         stack.enter_context(pointing_into(origin))
-        spark = stack.enter_context(session(pipeline))
+        spark = stack.enter_context(session(pipeline, asked.verbose))
         if pipeline.stream is not None:
             run_stream(spark, pipeline, asked)
         else:
@@ -198,7 +198,7 @@ def run_pipeline(pipeline: Pipeline, asked: RunOptions, origin: str | None) -> N
 
 
 @contextmanager
-def session(pipeline: Pipeline) -> Iterator[SparkSession]:
+def session(pipeline: Pipeline, verbose: bool) -> Iterator[SparkSession]:
     """A Spark session for the pipeline, which ends with it unless it was there before."""
     from pyspark.sql import SparkSession
 
@@ -207,6 +207,8 @@ def session(pipeline: Pipeline) -> Iterator[SparkSession]:
     there = SparkSession.getActiveSession() is not None
     wanted = pipeline.spark
     spark = make_session("ensue run", master=wanted.master, config=wanted.config, packages=wanted.packages)
+    if not verbose and not there:
+        spark.sparkContext.setLogLevel("FATAL")  # what fails is raised, and said in our words
     try:
         yield spark
     finally:
