@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ensue.cli.app import COMMANDS
-from ensue.pattern.numbers import numeric_columns
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.language import parse
 from ensue.pattern.expressions import Duration
+from ensue.pattern.numbers import numeric_columns
 
 from .conftest import Shell
 

@@ -66,7 +66,9 @@ def test_every_format_in_any_order(shell: Shell, tmp_path: Path, name: str, shuf
     rows = list(ROWS)
     if shuffled:
         random.Random(3).shuffle(rows)
-    code, out, err = shell("run", "--backend", "local", SEQUENCE, "--input", save(tmp_path / name, rows), "--batch-size", 2)
+    code, out, err = shell(
+        "run", "--backend", "local", SEQUENCE, "--input", save(tmp_path / name, rows), "--batch-size", 2
+    )
     assert code == 0
     assert pairs(out) == PAIRS
     assert "6 events in: 6 processed, 0 late, 0 rejected (1 of types that no query names)" in err
@@ -87,7 +89,9 @@ def test_standard_input_and_quiet(shell: Shell) -> None:
 
 
 def test_a_query_without_a_window_over_a_file(shell: Shell, tmp_path: Path) -> None:
-    code, out, _ = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.x < b.x", "-i", save(tmp_path / "e.csv", ROWS))
+    code, out, _ = shell(
+        "run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.x < b.x", "-i", save(tmp_path / "e.csv", ROWS)
+    )
     assert (code, pairs(out)) == (0, PAIRS)
 
 
@@ -113,7 +117,9 @@ def test_csv_output_is_flat(shell: Shell, tmp_path: Path) -> None:
 
 def test_parquet_output_keeps_structs(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out.parquet"
-    code, printed, _ = shell("run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", out, "--batch-size", 1)
+    code, printed, _ = shell(
+        "run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", out, "--batch-size", 1
+    )
     assert (code, printed) == (0, "")
     table = pq.read_table(out)
     assert sorted((row["a"]["ts"], row["b"]["ts"]) for row in table.to_pylist()) == PAIRS
@@ -149,7 +155,16 @@ def test_several_queries(shell: Shell, tmp_path: Path, format_: str) -> None:
 
 
 def test_a_query_name_that_is_not_there(shell: Shell, tmp_path: Path) -> None:
-    code, _, err = shell("run", "--backend", "local", "QUERY rising " + SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "--query", "risng")
+    code, _, err = shell(
+        "run",
+        "--backend",
+        "local",
+        "QUERY rising " + SEQUENCE,
+        "-i",
+        save(tmp_path / "e.csv", ROWS),
+        "--query",
+        "risng",
+    )
     assert code == 2
     assert "did you mean 'rising'?" in err
 
@@ -171,7 +186,14 @@ def test_other_columns_and_units(shell: Shell, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["e.csv", "e.jsonl"])
 def test_times_as_text(shell: Shell, tmp_path: Path, name: str) -> None:
     rows = [{**row, "ts": f"2024-05-01T10:00:0{row['ts']}Z"} for row in reversed(ROWS)]
-    code, out, _ = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5s", "-i", save(tmp_path / name, rows))
+    code, out, _ = shell(
+        "run",
+        "--backend",
+        "local",
+        "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5s",
+        "-i",
+        save(tmp_path / name, rows),
+    )
     assert code == 0
     assert [(a[17:19], b[17:19]) for a, b in pairs(out)] == [("01", "05"), ("07", "09")]
 
@@ -252,7 +274,9 @@ def test_a_wrong_query_leaves_an_older_result_alone(shell: Shell, tmp_path: Path
     out = tmp_path / "out.jsonl"
     out.write_text("older")
     path = save(tmp_path / "e.csv", ROWS)
-    code, _, err = shell("run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.y < b.x WITHIN 10", "-i", path, "-o", out)
+    code, _, err = shell(
+        "run", "--backend", "local", "PATTERN SEQ(A a, B b) WHERE a.y < b.x WITHIN 10", "-i", path, "-o", out
+    )
     assert code == 2
     assert "line 1, column 29" in err
     assert "^^^" in err
@@ -272,7 +296,16 @@ def test_an_input_that_is_not_there(shell: Shell) -> None:
 
 def test_an_output_that_cannot_be_written(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, _, err = shell("run", "--backend", "local", SEQUENCE, "-i", save(tmp_path / "e.csv", ROWS), "-o", tmp_path / "file" / "out.jsonl")
+    code, _, err = shell(
+        "run",
+        "--backend",
+        "local",
+        SEQUENCE,
+        "-i",
+        save(tmp_path / "e.csv", ROWS),
+        "-o",
+        tmp_path / "file" / "out.jsonl",
+    )
     assert code == 1
     assert "cannot write" in err
 
@@ -294,7 +327,7 @@ def test_explain_of_a_wrong_query(shell: Shell) -> None:
 
 
 def test_demo(shell: Shell, tmp_path: Path) -> None:
-    code, out, _ = shell("demo", "--folder", tmp_path)
+    code, out, _ = shell("demo", "--backend", "local", "--folder", tmp_path)
     assert code == 0
     (place,) = tmp_path.iterdir()
     assert sorted(path.name for path in place.iterdir()) == [

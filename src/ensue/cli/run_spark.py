@@ -24,8 +24,6 @@ from ensue.options import Options
 if TYPE_CHECKING:
     from types import FrameType
 
-    from pyspark.sql import SparkSession
-
     from ensue.cli.run import RunOptions
     from ensue.runtime.engine import Counts
     from ensue.spark.settings import Pipeline, Sink, Source, Stream
@@ -181,7 +179,7 @@ def _packages(asked: RunOptions) -> tuple[str, ...]:
 
 def run_pipeline(pipeline: Pipeline, asked: RunOptions, origin: str | None) -> None:
     """Start Spark, run the pipeline as a batch or as a stream, and sum up."""
-    from ensue.spark.pipeline import read_trigger
+    from ensue.spark.pipeline import read_trigger, session_for
 
     if pipeline.stream is not None:
         try:
@@ -190,33 +188,14 @@ def run_pipeline(pipeline: Pipeline, asked: RunOptions, origin: str | None) -> N
             raise click.UsageError(str(error)) from error
     with ExitStack() as stack:
         stack.enter_context(pointing_into(origin))
-        spark = stack.enter_context(session(pipeline, asked.verbose))
+        spark = stack.enter_context(session_for(pipeline.spark, verbose=asked.verbose))
         if pipeline.stream is not None:
             run_stream(spark, pipeline, asked)
         else:
             run_batch(spark, pipeline, asked)
 
 
-@contextmanager
-def session(pipeline: Pipeline, verbose: bool) -> Iterator[SparkSession]:
-    """A Spark session for the pipeline, which ends with it unless it was there before."""
-    from pyspark.sql import SparkSession
-
-    from ensue.spark.session import make_session
-
-    there = SparkSession.getActiveSession() is not None
-    wanted = pipeline.spark
-    spark = make_session("ensue run", master=wanted.master, config=wanted.config, packages=wanted.packages)
-    if not verbose and not there:
-        spark.sparkContext.setLogLevel("FATAL")  # what fails is raised, and said in our words
-    try:
-        yield spark
-    finally:
-        if not there:
-            spark.stop()
-
-
-def run_batch(spark: SparkSession, pipeline: Pipeline, asked: RunOptions) -> None:
+def run_batch(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
     """Run the pipeline over what is there."""
     from ensue.spark import pipeline as pipelines
 
@@ -238,7 +217,7 @@ def summarize(counts: Counts, seconds: float, aside: bool) -> str:
     return "\n".join(lines)
 
 
-def run_stream(spark: SparkSession, pipeline: Pipeline, asked: RunOptions) -> None:
+def run_stream(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
     """Run the pipeline until its source ends, or until Ctrl-C or SIGTERM: then the running micro-batch is finished."""
     from ensue.cli.progress import make_display
     from ensue.spark.following import follow

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from ensue.errors import PlanError
@@ -14,9 +16,10 @@ from ensue.pattern.numbers import numeric_columns
 from ensue.spark.checkpoint import open_checkpoint
 from ensue.spark.counts import RunCounts
 from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
-from ensue.spark.failures import translated
+from ensue.spark.failures import SparkFailure, translated
 from ensue.spark.objects import drop_field, match_objects, row_objects
-from ensue.spark.settings import FileSink, Pipeline
+from ensue.spark.session import make_session
+from ensue.spark.settings import FileSink, Pipeline, SparkSettings
 from ensue.spark.sinks import Rows, Writer, make_writer
 from ensue.spark.sources import UNREADABLE, read_events
 
@@ -27,6 +30,26 @@ if TYPE_CHECKING:
     from ensue.runtime.engine import Counts
 
 _MILLISECONDS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+@contextmanager
+def session_for(settings: SparkSettings, *, verbose: bool = False) -> Iterator[SparkSession]:
+    """A Spark session for a pipeline, which ends with it unless it was there before; `verbose` keeps Spark's log."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession() is not None
+    try:
+        spark = make_session("ensue run", master=settings.master, config=settings.config, packages=settings.packages)
+    except PySparkException as error:
+        hint = f"; can it get the packages {', '.join(settings.packages)}?" if settings.packages else ""
+        raise SparkFailure(f"Spark does not start: {error} (what it said is above{hint})") from error
+    if not verbose and not there:
+        spark.sparkContext.setLogLevel("FATAL")  # what fails is raised, and said in our words
+    try:
+        yield spark
+    finally:
+        if not there:
+            spark.stop()
 
 
 def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:
