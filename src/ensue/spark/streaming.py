@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +51,7 @@ def detect_stream(
     """The output rows of a stream."""
     clock = Clock.of(rows.schema)
     delay = clock.to_milliseconds(recipes[0].lateness)
+    recipes = [replace(recipe, lateness=clock.cover(delay)) for recipe in recipes]
     unreadable = rows.is_unreadable()
     time = clock.timestamp(rows.end()) if rows.is_timed else F.lit(None).cast("timestamp")
     timed = events.withColumn(AT, F.when(~unreadable, time))  # what is rejected does not move time
@@ -103,6 +104,10 @@ class Clock:
     def from_milliseconds(self, time: int) -> int:
         """The last engine's time that is not after Spark's."""
         return time * 1000 // self.micros
+
+    def cover(self, delay: int) -> int:
+        """A lateness with which no engine is ahead of Spark's watermark, so that all agree on which events are late."""
+        return (delay * 1000 + 999) // self.micros
 
 
 class Detector(StatefulProcessor):
