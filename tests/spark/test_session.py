@@ -96,4 +96,4 @@ def test_stateful_stream_goes_on_after_a_restart_with_checksums(spark: SparkSess
         query.awaitTermination()
     assert sorted(seen) == [(0, 50), (0, 100), (1, 50), (1, 100)]
     changes = list((checkpoint / "state").rglob("[!.]*.changelog"))
-    assert changes and all(Path(f"{path}.crc").exists() for path in changes)
+    assert changes and all((path.parent / f".{path.name}.crc").exists() for path in changes)
