@@ -1,0 +1,177 @@
+"""What a plan costs: the expected number of partial matches that its joins hold at a moment.
+
+The number of partial matches of a set S of variables does not depend on how they were joined. If events come
+independently of each other, the last W units of time hold W·r events of a variable on average, and
+
+    card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
+
+where share(S) is the probability that events at independent random times of the window come in the order that the
+pattern wants: 1/k! for a sequence of k, 1 for a conjunction, in general the number of linear extensions of the order
+over k!. A tree costs the sum of card over its nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) +
+Cost(R) + Card). The cost of an order is that of its left-deep tree: the sum over its prefixes, and the buffered events
+of each variable, which are the same in every plan.
+
+**Lists.** A Kleene variable with n events in reach has 2^n lists, the paper's model; averaged over a Poisson number of
+events with mean m that is e^m, the sum of m^k / k! over all lengths k. So lengths from `minimum` to `maximum` are
+counted by the terms between. m counts the events that satisfy the conditions with the single events of S and lie where
+the pattern wants them. Beyond m = LONGEST the function goes on along its tangent: e^m soon says no more than "too
+many", and must not overflow. A condition between two lists counts once; with a share s of pairs that may be
+neighbours, k elements count s^(k - 1).
+
+**Negation** does not multiply: each full match is looked at once for each negated item, which is the same in every
+plan.
+
+What the model leaves out: conditions over three and more variables, or over a whole list, and correlation between
+conditions.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from ensue.errors import InternalError
+from ensue.planning.figures import Figures
+from ensue.planning.plan import Leaf, Tree, variables_of
+
+LONGEST = 30.0
+"""How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
+
+
+class Costs:
+    """The costs of trees under some figures. Each is computed once: a subtree's cost is a constant above it."""
+
+    def __init__(self, figures: Figures) -> None:
+        shape = figures.shape
+        self.figures = figures
+        self._lists = {v.name: v for v in shape.variables if v.kleene}
+        self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
+        self._pairs = {(x, y): figures.selectivity(x, y) for x in shape.names for y in shape.names}
+        self._cards: dict[frozenset[str], float] = {}
+        self._trees: dict[Tree, float] = {}
+
+    def card(self, names: frozenset[str]) -> float:
+        """How many partial matches over some variables the window holds."""
+        found = self._cards.get(names)
+        if found is None:
+            found = self._cards[names] = self._count(names)
+        return found
+
+    def growth(self, bound: frozenset[str], name: str) -> float:
+        """How many partial matches one over `bound` becomes when a variable is joined to it; lists are joined last."""
+        shape = self.figures.shape
+        singles = shape.sorted(bound - self._lists.keys())
+        number = self._events[name]
+        for other in singles:
+            number *= self._pairs[name, other]
+        number *= share(shape.before, frozenset((*singles, name))) / share(shape.before, frozenset(singles))
+        variable = self._lists.get(name)
+        if variable is None:
+            return number
+        number = count_lists(number, variable.minimum, variable.maximum, self._pairs[name, name])
+        for other in shape.sorted(bound & self._lists.keys()):
+            number *= self._pairs[name, other]
+        return number
+
+    def link(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """The share of pairs of partial matches over two sets of single events that join."""
+        before = self.figures.shape.before
+        number = share(before, left | right) / (share(before, left) * share(before, right))
+        for x in self.figures.shape.sorted(left):
+            for y in self.figures.shape.sorted(right):
+                number *= self._pairs[x, y]
+        return number
+
+    def tree(self, tree: Tree) -> float:
+        """The partial matches of all nodes of a tree."""
+        found = self._trees.get(tree)
+        if found is None:
+            found = self.card(frozenset(variables_of(tree)))
+            if not isinstance(tree, Leaf):
+                found = (self.tree(tree.left) + self.tree(tree.right)) + found
+            self._trees[tree] = found
+        return found
+
+    def whole(self, tree: Tree) -> float:
+        """What a branch's plan costs: its tree, and a look at each match for each negated item."""
+        return self.tree(tree) + len(self.figures.shape.negations) * self.card(frozenset(variables_of(tree)))
+
+    def _count(self, names: frozenset[str]) -> float:
+        """The product, variable by variable in the order of the text, so that it is the same number every time."""
+        shape = self.figures.shape
+        bound: frozenset[str] = frozenset()
+        number = 1.0
+        for name in (*shape.sorted(names - self._lists.keys()), *shape.sorted(names & self._lists.keys())):
+            number *= self.growth(bound, name)
+            bound |= {name}
+        return number
+
+
+def count_lists(events: float, minimum: int, maximum: int | None, neighbours: float = 1.0) -> float:
+    """How many lists of `minimum` to `maximum` elements can be made of a Poisson number of events with that mean.
+
+    `neighbours` is the share of pairs that may follow each other: k elements have k - 1 such pairs.
+
+    >>> count_lists(2.0, 1, 1), round(count_lists(2.0, 0, None), 3), count_lists(2.0, 0, 2, 0.5)
+    (2.0, 7.389, 4.0)
+    """
+    empty = 1.0 if minimum == 0 else 0.0
+    if neighbours == 0:
+        return empty + (events if minimum <= 1 and (maximum is None or maximum >= 1) else 0.0)
+    mean = events * neighbours
+    counted = min(mean, LONGEST)
+    number = _terms(counted, max(minimum, 1), maximum)
+    if mean > counted:
+        slope = _terms(counted, max(minimum - 1, 0), None if maximum is None else maximum - 1)
+        number += slope * (mean - counted)
+    return empty + number / neighbours
+
+
+def _terms(mean: float, minimum: int, maximum: int | None) -> float:
+    """The sum of mean^k / k! for k from minimum to maximum."""
+    total, term, k = 0.0, 1.0, 0
+    while (maximum is None or k <= maximum) and (k <= max(minimum, mean) or term > total * 1e-17):
+        if k >= minimum:
+            total += term
+        k += 1
+        term *= mean / k
+    return total
+
+
+@lru_cache(maxsize=4096)
+def share(before: frozenset[tuple[str, str]], names: frozenset[str]) -> float:
+    """The share of all orders of some events that the pattern allows: linear extensions over k!.
+
+    SEQ and AND make series and parallel parts. What is parallel is independent, so the shares multiply; parts in
+    series of sizes p and q come in their order in p! q! of (p + q)! cases.
+
+    >>> share(frozenset({("a", "b"), ("a", "c"), ("b", "c")}), frozenset("abc")) == 1 / 6
+    True
+    """
+    if len(names) < 2:
+        return 1.0
+    related = frozenset((x, y) for x, y in before if x in names and y in names)
+    if not related:
+        return 1.0
+    both = related | {(y, x) for x, y in related}
+    parts = _components(names, both)
+    factor = 1.0
+    if len(parts) == 1:
+        parts = _components(names, frozenset((x, y) for x in names for y in names if x != y) - both)
+        if len(parts) == 1:
+            raise InternalError(f"the order of {', '.join(sorted(names))} was not made by SEQ and AND")
+        factor = math.prod(math.factorial(len(part)) for part in parts) / math.factorial(len(names))
+    return factor * math.prod(share(before, part) for part in parts)
+
+
+def _components(names: frozenset[str], edges: frozenset[tuple[str, str]]) -> list[frozenset[str]]:
+    """The connected parts of a graph."""
+    left = set(names)
+    parts = []
+    while left:
+        part = {min(left)}
+        while grown := {y for x, y in edges if x in part} - part:
+            part |= grown
+        parts.append(frozenset(part))
+        left -= part
+    return parts

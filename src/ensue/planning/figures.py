@@ -1,0 +1,144 @@
+"""What a planner works on: the shape of a branch and the statistics of its stream.
+
+A statistic has a name in words, which the journal, the invariants and saved states use: `rate(A)` is the number of
+events of type A in a unit of time, `sel(a)` the share of them that the local conditions of variable a let through,
+`sel(a, b)` the share of pairs of such events that satisfy the conditions of WHERE between a and b (their order in time
+does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ensue.errors import PlanError
+from ensue.pattern.normalize import Branch, Variable
+from ensue.pattern.query import CountWindow, Query
+from ensue.statistics.snapshot import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What planners need to know of a branch: its variables, in the order of the text, and their order in time."""
+
+    variables: tuple[Variable, ...]
+    before: frozenset[tuple[str, str]] = frozenset()
+    negations: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All variables."""
+        return tuple(v.name for v in self.variables)
+
+    @property
+    def singles(self) -> tuple[str, ...]:
+        """The variables that stand for one event."""
+        return tuple(v.name for v in self.variables if not v.kleene)
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The variables that stand for a list of events."""
+        return tuple(v.name for v in self.variables if v.kleene)
+
+    def sorted(self, names: frozenset[str]) -> tuple[str, ...]:
+        """Some of the variables in the order of the text."""
+        return tuple(name for name in self.names if name in names)
+
+
+def shape_of(branch: Branch) -> Shape:
+    """The shape of a branch."""
+    return Shape(branch.variables, branch.before, tuple(n.name for n in branch.negations))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The statistics of one branch at one moment, by name; what is missing counts 0 (a rate) or 1 (a selectivity).
+
+    `window` is W, in the unit of time of the rates. `variances` are those of the values, as far as they are known.
+
+    >>> figures = Figures(Shape((Variable("a", "A"), Variable("b", "B"))), 10.0, {"rate(A)": 2.0, "sel(a, b)": 0.5})
+    >>> figures.arrivals("a"), figures.arrivals("b"), figures.selectivity("b", "a")
+    (2.0, 0.0, 0.5)
+    """
+
+    shape: Shape
+    window: float
+    values: Mapping[str, float] = field(hash=False)
+    variances: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.window > 0:
+            raise PlanError(
+                f"a window of {self.window} cannot be planned for: give its length in the rates' unit of time"
+            )
+        for name, value in self.values.items():
+            if not (math.isfinite(value) and value >= 0):
+                raise PlanError(f"the statistic {name} is {value}: it has to be a number of at least 0")
+
+    def arrivals(self, name: str) -> float:
+        """How many events of a variable come in a unit of time, after its local conditions."""
+        type_name = next(v.type for v in self.shape.variables if v.name == name)
+        return self.values.get(rate_name(type_name), 0.0) * self.values.get(selectivity_name(name), 1.0)
+
+    def selectivity(self, one: str, other: str) -> float:
+        """The share of pairs of events that satisfy the conditions between two variables."""
+        return self.values.get(selectivity_name(one, other), 1.0)
+
+    def moved(self, name: str, value: float) -> Figures:
+        """The same with another value of one statistic; a selectivity is kept in [0, 1], a rate at 0 or above."""
+        highest = math.inf if name.startswith("rate(") else 1.0
+        return Figures(self.shape, self.window, {**self.values, name: min(max(value, 0.0), highest)}, self.variances)
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold; the shape is left out: it follows from the query."""
+        return {"window": self.window, "values": dict(self.values), "variances": dict(self.variances)}
+
+    @staticmethod
+    def load(shape: Shape, data: Mapping[str, Any]) -> Figures:
+        """What `dump` gave."""
+        return Figures(shape, data["window"], data["values"], data["variances"])
+
+
+def rate_name(type_name: str) -> str:
+    """The name of a type's rate."""
+    return f"rate({type_name})"
+
+
+def selectivity_name(*names: str) -> str:
+    """The name of a local selectivity, or of that between two variables, whichever is given first."""
+    return f"sel({', '.join(sorted(names))})"
+
+
+def figures_of(branch: Branch, window: float, statistics: Statistics) -> Figures:
+    """The figures of a branch: the part of a snapshot that speaks of its types and variables.
+
+    `window` is the length of the query's window in the unit of time of the snapshot's rates.
+    """
+    names = set(branch.names)
+    found = {rate_name(v.type): statistics.rates[v.type] for v in branch.variables if v.type in statistics.rates}
+    found |= {selectivity_name(name): s for name, s in statistics.local.items() if name in names}
+    found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
+    values = {name: estimate.value for name, estimate in found.items()}
+    return Figures(shape_of(branch), window, values, {name: estimate.variance for name, estimate in found.items()})
+
+
+def planning_window(query: Query, within: float | None, statistics: Statistics) -> float:
+    """W of a query: its window `within` as a time; else the time that its n events take, or the statistics' own window.
+
+    For WITHIN n EVENTS only the rates of the query's types are known, so that with others in between W is
+    overestimated.
+    """
+    if within is not None:
+        return within
+    rate = sum(estimate.value for estimate in statistics.rates.values())
+    if isinstance(query.within, CountWindow) and rate > 0:
+        return query.within.events / rate
+    return statistics.window if 0 < statistics.window < math.inf else 1.0
+
+
+def by_hand(shape: Shape, window: float, rates: Sequence[float], pairs: Mapping[tuple[str, str], float]) -> Figures:
+    """Figures by hand: a rate for each variable's type, in the order of the text, and selectivities of pairs."""
+    values = {rate_name(v.type): rate for v, rate in zip(shape.variables, rates, strict=True)}
+    return Figures(shape, window, values | {selectivity_name(*pair): value for pair, value in pairs.items()})

@@ -1,0 +1,67 @@
+"""Random shapes and figures, and figures that drift."""
+
+from __future__ import annotations
+
+import random
+
+from ensue.pattern.normalize import Variable
+from ensue.planning.figures import Figures, Shape, rate_name, selectivity_name
+
+COARSE = (0.25, 0.5, 1.0)
+"""Selectivities whose products are exact, so that equal costs are equal numbers: ties come up all the time."""
+
+
+def conjunction(names: str) -> Shape:
+    return Shape(tuple(Variable(name, name.upper()) for name in names))
+
+
+def sequence(names: str) -> Shape:
+    pairs = frozenset((x, y) for k, x in enumerate(names) for y in names[k + 1 :])
+    return Shape(conjunction(names).variables, pairs)
+
+
+def random_before(rng: random.Random, names: list[str]) -> set[tuple[str, str]]:
+    """An order as nested SEQ and AND make it."""
+    if len(names) < 2:
+        return set()
+    cut = rng.randrange(1, len(names))
+    left, right = names[:cut], names[cut:]
+    pairs = random_before(rng, left) | random_before(rng, right)
+    return pairs | {(x, y) for x in left for y in right} if rng.random() < 0.6 else pairs
+
+
+def random_shape(rng: random.Random, most: int, *, lists: float = 0.15) -> Shape:
+    names = list("abcdefgh"[: rng.randint(2, most)])
+    variables = []
+    for name in names:
+        if rng.random() < lists:
+            least = rng.randint(0, 2)
+            variables.append(Variable(name, name.upper(), True, least, rng.choice([None, least + 2])))
+        else:
+            variables.append(Variable(name, rng.choice([name.upper()] * 4 + ["Z"])))
+    return Shape(tuple(variables), frozenset(random_before(rng, names)), ("n",) * rng.randint(0, 1))
+
+
+def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) -> Figures:
+    def selectivity() -> float:
+        return rng.choice(COARSE) if coarse else rng.random()
+
+    values = {
+        rate_name(v.type): float(rng.choice([0.5, 1, 2, 4])) if coarse else rng.lognormvariate(0, 1)
+        for v in shape.variables
+    }
+    names = shape.names
+    values |= {selectivity_name(name): selectivity() for name in names if rng.random() < 0.5}
+    values |= {selectivity_name(x, y): selectivity() for x in names for y in names if x < y and rng.random() < 0.5}
+    variances = {name: (rng.uniform(0, 0.5) * value) ** 2 for name, value in values.items()}
+    return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values, variances)
+
+
+def drifted(rng: random.Random, figures: Figures, *, coarse: bool = False) -> Figures:
+    """Some statistics moved: a little, a lot, or for coarse ones by a factor of two."""
+    spread = rng.choice([0.05, 0.3, 1.0])
+    for name, value in figures.values.items():
+        if rng.random() < 0.4:
+            factor = rng.choice([0.5, 2.0]) if coarse else rng.lognormvariate(0, spread)
+            figures = figures.moved(name, value * factor)
+    return figures

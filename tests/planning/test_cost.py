@@ -1,0 +1,214 @@
+"""What plans cost: hand-worked numbers, and what has to hold of any cost."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from ensue.errors import PlanError
+from ensue.language import parse_query
+from ensue.pattern.normalize import Variable, normalize
+from ensue.pattern.query import Query
+from ensue.planning.cost import LONGEST, Costs, count_lists, share
+from ensue.planning.figures import Figures, Shape, by_hand, figures_of, planning_window, shape_of
+from ensue.planning.plan import Join, every_order, every_tree, left_deep, variables_of
+from ensue.statistics.snapshot import Estimate, Statistics
+
+from .drifting import conjunction, random_before, random_figures, random_shape, sequence
+
+
+def test_order_by_hand() -> None:
+    figures = by_hand(conjunction("abc"), 2.0, [5.0, 2.0, 2.5], {("a", "b"): 0.1})
+    costs = Costs(figures)
+    # buffered: 10 + 4 + 5 = 19; b ⋈ a: 4 · 10 · 0.1 = 4; with c: 4 · 5 = 20
+    assert costs.tree(left_deep("bac")) == pytest.approx(19 + 4 + 20)
+    assert costs.tree(left_deep("bca")) == pytest.approx(19 + 20 + 20)
+
+
+def test_sequence_by_hand() -> None:
+    figures = by_hand(sequence("abc"), 1.0, [6.0, 6.0, 6.0], {})
+    costs = Costs(figures)
+    assert costs.card(frozenset("ab")) == pytest.approx(36 / 2)
+    assert costs.card(frozenset("ac")) == pytest.approx(36 / 2)
+    assert costs.card(frozenset("abc")) == pytest.approx(216 / 6)
+
+
+def test_order_costs_what_its_tree_costs() -> None:
+    """The paper's sum over prefixes (with the buffers, which any plan has) is ZStream's sum over nodes."""
+    rng = random.Random(1)
+    for _ in range(200):
+        figures = random_figures(rng, random_shape(rng, 6))
+        costs = Costs(figures)
+        order = list(figures.shape.names)
+        rng.shuffle(order)
+        buffers = sum(costs.card(frozenset((name,))) for name in order)
+        prefixes = sum(costs.card(frozenset(order[:k])) for k in range(2, len(order) + 1))
+        assert costs.tree(left_deep(order)) == pytest.approx(buffers + prefixes)
+
+
+def test_tree_costs_by_recursion() -> None:
+    """ZStream's recursion, Card(T) = Card(L) · Card(R) · SEL(L, R), comes to the same as the product over the set."""
+    rng = random.Random(2)
+    for _ in range(50):
+        figures = random_figures(rng, random_shape(rng, 5, lists=0))
+        costs = Costs(figures)
+        for tree in every_tree(figures.shape.names):
+            nodes = [tree]
+            while nodes:
+                node = nodes.pop()
+                if isinstance(node, Join):
+                    left, right = frozenset(variables_of(node.left)), frozenset(variables_of(node.right))
+                    joined = costs.card(left) * costs.card(right) * costs.link(left, right)
+                    assert joined == pytest.approx(costs.card(left | right))
+                    nodes += [node.left, node.right]
+
+
+def test_growth_is_what_a_join_multiplies() -> None:
+    rng = random.Random(3)
+    for _ in range(200):
+        figures = random_figures(rng, random_shape(rng, 6, lists=0))
+        costs = Costs(figures)
+        names = list(figures.shape.names)
+        rng.shuffle(names)
+        bound, name = frozenset(names[:-1]), names[-1]
+        assert costs.card(bound) * costs.growth(bound, name) == pytest.approx(costs.card(bound | {name}))
+
+
+def test_cost_is_monotone() -> None:
+    rng = random.Random(4)
+    for _ in range(500):
+        figures = random_figures(rng, random_shape(rng, 5, lists=0.3))
+        order = list(figures.shape.names)
+        rng.shuffle(order)
+        trees = [left_deep(order), next(every_tree(order))]
+        name = rng.choice(list(figures.values))
+        more = figures.moved(name, figures.values[name] * rng.uniform(1, 3))
+        for tree in trees:
+            before, after = Costs(figures).whole(tree), Costs(more).whole(tree)
+            assert after >= before * (1 - 1e-12), (name, tree)
+
+
+def test_share_counts_linear_extensions() -> None:
+    rng = random.Random(5)
+    for _ in range(100):
+        names = "abcdef"[: rng.randint(1, 6)]
+        before = frozenset(random_before(rng, list(names)))
+        chosen = [name for name in names if rng.random() < 0.8] or [names[0]]
+        orders = list(permutations(chosen))
+        good = [o for o in orders if all(o.index(x) < o.index(y) for x, y in before if x in o and y in o)]
+        assert share(before, frozenset(chosen)) == pytest.approx(len(good) / len(orders))
+
+
+def test_share_of_many() -> None:
+    names = frozenset(f"v{k}" for k in range(30))
+    assert share(frozenset(), names) == 1.0
+    chain = frozenset((f"v{i}", f"v{k}") for k in range(30) for i in range(k))
+    assert share(chain, names) == pytest.approx(1 / math.factorial(30))
+
+
+def test_card_is_the_mean_of_what_windows_hold() -> None:
+    """Events at random times: the partial matches of SEQ(a, AND(b, c)) in a window, counted in 4,000 windows."""
+    before = frozenset({("a", "b"), ("a", "c")})
+    figures = by_hand(Shape(conjunction("abc").variables, before), 2.0, [1.0, 2.0, 1.5], {})
+    rng = np.random.default_rng(6)
+    counts = []
+    for _ in range(4000):
+        a, b, c = (np.sort(rng.uniform(0, 2, rng.poisson(mean))) for mean in (2, 4, 3))
+        after_b, after_c = len(b) - np.searchsorted(b, a), len(c) - np.searchsorted(c, a)
+        counts.append(int((after_b * after_c).sum()))
+    expected = Costs(figures).card(frozenset("abc"))
+    assert expected == pytest.approx(2 * 4 * 3 / 3)
+    assert abs(np.mean(counts) - expected) < 5 * np.std(counts) / math.sqrt(len(counts))
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "expected"),
+    [(1, 1, 3.0), (0, 1, 4.0), (1, 2, 7.5), (2, 2, 4.5), (0, None, math.exp(3)), (2, None, math.exp(3) - 4)],
+)
+def test_lists(minimum: int, maximum: int | None, expected: float) -> None:
+    assert count_lists(3.0, minimum, maximum) == pytest.approx(expected)
+
+
+def test_lists_of_neighbours() -> None:
+    assert count_lists(4.0, 1, 3, 0.5) == pytest.approx(4 + 16 / 2 * 0.5 + 64 / 6 * 0.25)
+    assert count_lists(4.0, 0, None, 0.0) == 5.0
+    assert count_lists(4.0, 2, None, 0.0) == 0.0
+    assert count_lists(4.0, 1, None, 1e-9) == pytest.approx(4.0)
+
+
+def test_many_lists_stay_comparable() -> None:
+    numbers = [count_lists(events, 1, None) for events in (LONGEST - 1, LONGEST, LONGEST + 1, 1e3, 1e6, 1e9)]
+    assert numbers == sorted(numbers) and len(set(numbers)) == len(numbers)
+    assert math.isfinite(numbers[-1])
+    assert count_lists(LONGEST + 1e-6, 1, None) == pytest.approx(count_lists(LONGEST, 1, None), rel=1e-5)
+
+
+def test_lists_multiply_by_what_is_in_reach() -> None:
+    variables = (Variable("a", "A"), Variable("b", "B", True, 1, None), Variable("c", "C"))
+    figures = by_hand(Shape(variables, sequence("abc").before), 3.0, [1.0, 2.0, 1.0], {("a", "b"): 0.5})
+    costs = Costs(figures)
+    # 6 events of b, of which half suit a, and a third of the places lies between a and c
+    assert costs.growth(frozenset("ac"), "b") == pytest.approx(math.exp(1.0) - 1)
+    assert costs.card(frozenset("abc")) == pytest.approx(3 * 3 / 2 * (math.exp(1.0) - 1))
+
+
+def test_negation_adds_a_look_at_each_match() -> None:
+    shape = sequence("ab")
+    plain = by_hand(shape, 1.0, [4.0, 3.0], {})
+    negated = by_hand(replace(shape, negations=("n",)), 1.0, [4.0, 3.0], {})
+    tree = left_deep("ab")
+    assert Costs(plain).whole(tree) == pytest.approx(7 + 6)
+    assert Costs(negated).whole(tree) == pytest.approx(7 + 6 + 6)
+
+
+def test_figures_of_a_snapshot() -> None:
+    query = parse_query("PATTERN SEQ(A a, !N n, B+ b[], A c) WHERE a.x = c.x AND b.x > 1 WITHIN 10")
+    (branch,) = normalize(query)
+    statistics = Statistics(
+        100.0,
+        {"A": Estimate(2.0, 0.1), "B": Estimate(3.0), "N": Estimate(9.0)},
+        {"b": Estimate(0.5), "n": Estimate(0.1)},
+        {("a", "c"): Estimate(0.25, 0.01), ("a", "n"): Estimate(0.1)},
+    )
+    figures = figures_of(branch, 10.0, statistics)
+    assert figures.values == {"rate(A)": 2.0, "rate(B)": 3.0, "sel(b)": 0.5, "sel(a, c)": 0.25}
+    assert figures.variances["sel(a, c)"] == 0.01
+    assert [figures.arrivals(name) for name in "abc"] == [2.0, 1.5, 2.0]
+    assert figures.selectivity("c", "a") == 0.25 and figures.selectivity("a", "b") == 1.0
+    assert figures.shape.lists == ("b",) and figures.shape.negations == ("n",)
+    assert Figures.load(shape_of(branch), figures.dump()) == figures
+
+
+@pytest.mark.parametrize(
+    ("within", "time", "expected"),
+    [("WITHIN 10", 10.0, 10.0), ("WITHIN 20 EVENTS", None, 4.0), ("WITHIN UNBOUNDED", None, 100.0)],
+)
+def test_window(within: str, time: float | None, expected: float) -> None:
+    query: Query = parse_query(f"PATTERN SEQ(A a, B b) {within}")
+    statistics = Statistics(100.0, {"A": Estimate(2.0), "B": Estimate(3.0)}, {}, {})
+    assert planning_window(query, time, statistics) == expected
+
+
+def test_figures_that_say_nothing() -> None:
+    with pytest.raises(PlanError, match=r"rate\(A\) is -1"):
+        Figures(conjunction("a"), 1.0, {"rate(A)": -1.0})
+    with pytest.raises(PlanError, match="window of 0"):
+        Figures(conjunction("a"), 0.0, {})
+
+
+def test_moved_stays_in_range() -> None:
+    figures = by_hand(conjunction("ab"), 1.0, [1.0, 1.0], {("a", "b"): 0.5})
+    assert figures.moved("sel(a, b)", 1.5).values["sel(a, b)"] == 1.0
+    assert figures.moved("rate(A)", -1.0).values["rate(A)"] == 0.0
+    assert figures.moved("rate(A)", 7.0).values["rate(A)"] == 7.0
+
+
+def test_cost_of_unseen_types_is_zero() -> None:
+    figures = by_hand(sequence("abc"), 1.0, [0.0, 5.0, 5.0], {})
+    costs = Costs(figures)
+    assert min(costs.tree(tree) for tree in every_order("abc")) == pytest.approx(10.0)
