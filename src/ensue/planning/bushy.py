@@ -1,0 +1,42 @@
+"""The best tree of all, by dynamic programming over subsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ensue.planning.comparisons import Planned
+from ensue.planning.figures import Figures
+from ensue.planning.tables import Table, plan_by_table
+from ensue.planning.zstream import ZStreamTree
+
+LIMIT = 10
+"""The most single variables whose trees are all looked at (3^10 / 2 splits); with more, ZStream's tree is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class BushyTree:
+    """The tree of least cost. `keep_table`: report the comparisons of sub-plans that are not in the plan too."""
+
+    keep_table: bool = False
+    name: str = "bushy"
+
+    def plan(self, figures: Figures) -> Planned:
+        """The tree, lists joined to it last; beyond LIMIT single variables ZStream's."""
+        if len(figures.shape.singles) > LIMIT:
+            return ZStreamTree(self.keep_table).plan(figures)
+        return plan_by_table(self.name, figures, _Subsets, keep_table=self.keep_table)
+
+
+class _Subsets(Table):
+    """The best tree of each set. The first variable of the text stands left, which leaves out mirror images."""
+
+    def sets(self) -> Iterator[int]:
+        yield from (names for names in range(1 << len(self.names)) if names.bit_count() > 1)
+
+    def splits(self, names: int) -> Iterator[tuple[int, int]]:
+        rest = names & (names - 1)
+        right = rest
+        while right:
+            yield names ^ right, right
+            right = (right - 1) & rest

@@ -1,0 +1,212 @@
+"""Why a plan is as it is: the comparisons that decided each of its building blocks.
+
+Kolchinsky and Schuster, section 3.1: a block-building comparison `left < right` is one whose other outcome would have
+put another block in the place of this one. Both sides are values that can be computed again from other figures, shown
+and saved. Where two sides were equal, the one that comes first in the order of the text was taken, so that a
+comparison is strict only where the other side would have won a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, assert_never
+
+from ensue.errors import StateError
+from ensue.planning.cost import Costs
+from ensue.planning.plan import Join, Leaf, Tree, variables_of
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """By what the partial matches multiply when a variable is joined to those bound (Algorithm 2's expression)."""
+
+    name: str
+    bound: frozenset[str] = frozenset()
+
+    def value(self, costs: Costs) -> float:
+        """The factor under some figures."""
+        return costs.growth(self.bound, self.name)
+
+    def __str__(self) -> str:
+        return f"growth({self.name} | {', '.join(sorted(self.bound))})" if self.bound else f"events({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCost:
+    """The cost of a tree of this shape, under whatever figures."""
+
+    tree: Tree
+
+    def value(self, costs: Costs) -> float:
+        """The cost under some figures."""
+        return costs.tree(self.tree)
+
+    def __str__(self) -> str:
+        return f"cost{show(self.tree)}" if isinstance(self.tree, Join) else f"events({self.tree.variable})"
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenCost:
+    """The cost of a join whose sides are constants from when the plan was made (section 4.2 to the letter).
+
+    Only leaves and the selectivity between both sides are read anew, which takes constant time;
+    docs/adaptive-planning.md shows what it costs in precision.
+    """
+
+    tree: Join
+    left: tuple[float, float]
+    right: tuple[float, float]
+
+    def value(self, costs: Costs) -> float:
+        """Constants, leaves and the selectivity between both sides."""
+        left_cost, left_card = self._side(costs, self.tree.left, self.left)
+        right_cost, right_card = self._side(costs, self.tree.right, self.right)
+        left, right = frozenset(variables_of(self.tree.left)), frozenset(variables_of(self.tree.right))
+        return left_cost + right_cost + left_card * right_card * costs.link(left, right)
+
+    def _side(self, costs: Costs, side: Tree, constants: tuple[float, float]) -> tuple[float, float]:
+        if isinstance(side, Leaf):
+            return (costs.tree(side), costs.tree(side))
+        return constants
+
+    def __str__(self) -> str:
+        return f"cost{show(self.tree)}"
+
+
+Side: TypeAlias = Growth | TreeCost | FrozenCost
+
+
+@dataclass(frozen=True, slots=True)
+class BlockComparison:
+    """`left < right` decided a block; `<=` unless `strict`, which says that right would have won a tie.
+
+    `values` are those of both sides when the plan was made.
+    """
+
+    left: Side
+    right: Side
+    strict: bool
+    values: tuple[float, float]
+
+    def holds(self, costs: Costs, distance: float = 0.0) -> bool:
+        """Whether it would come out the same, or differently by less than a share `distance` of the right side."""
+        left, right = self.left.value(costs), (1.0 + distance) * self.right.value(costs)
+        return left < right or (left == right and not self.strict)
+
+    @property
+    def slack(self) -> float:
+        """How far the sides lay apart when the plan was made: the smaller, the tighter."""
+        return self.values[1] - self.values[0]
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, whichever side is the smaller one."""
+        return " ~ ".join(sorted((str(self.left), str(self.right))))
+
+    def __str__(self) -> str:
+        return f"{self.left} {'<' if self.strict else '≤'} {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The smallest part of a plan that is decided by itself: a place in an order, or a join of a tree."""
+
+    name: str
+    comparisons: tuple[BlockComparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A branch's tree, with its cost and the comparisons behind it.
+
+    `blocks` are those of the tree, first to last or leaves to root. `table` are the sub-plans that a planner by dynamic
+    programming held in its table beside, if they were asked for: all together decide which plan comes out.
+    `planner` is the name of the one that made it.
+    """
+
+    planner: str
+    tree: Tree
+    cost: float
+    blocks: tuple[Block, ...]
+    table: tuple[Block, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.planner}: {show(self.tree)}, cost {self.cost:.6g}"
+
+
+def choose(costs: Costs, candidates: Sequence[Side]) -> tuple[int, tuple[BlockComparison, ...]]:
+    """The least of some candidates, the first of equals, and the comparisons that it won."""
+    values = [candidate.value(costs) for candidate in candidates]
+    best = values.index(min(values))
+    won = tuple(
+        BlockComparison(candidates[best], other, k < best, (values[best], values[k]))
+        for k, other in enumerate(candidates)
+        if k != best
+    )
+    return best, won
+
+
+def show(tree: Tree) -> str:
+    """A tree in one line."""
+    return tree.variable if isinstance(tree, Leaf) else f"({show(tree.left)} ⋈ {show(tree.right)})"
+
+
+def dump_tree(tree: Tree) -> Any:
+    """A tree as nested lists of names; what is stored is not kept.
+
+    >>> dump_tree(Join(Join(Leaf("a"), Leaf("b")), Leaf("c")))
+    [['a', 'b'], 'c']
+    """
+    return tree.variable if isinstance(tree, Leaf) else [dump_tree(tree.left), dump_tree(tree.right)]
+
+
+def load_tree(data: Any) -> Tree:
+    """What `dump_tree` gave."""
+    match data:
+        case str():
+            return Leaf(data)
+        case [left, right]:
+            return Join(load_tree(left), load_tree(right))
+    raise StateError(f"{data!r} is no tree of joins: expected a name, or a list of two trees")
+
+
+def dump_comparison(comparison: BlockComparison) -> dict[str, Any]:
+    """A comparison as data that JSON can hold."""
+    return {
+        "left": _dump_side(comparison.left),
+        "right": _dump_side(comparison.right),
+        "strict": comparison.strict,
+        "values": list(comparison.values),
+    }
+
+
+def load_comparison(data: dict[str, Any]) -> BlockComparison:
+    """What `dump_comparison` gave."""
+    left, right = data["values"]
+    return BlockComparison(_load_side(data["left"]), _load_side(data["right"]), data["strict"], (left, right))
+
+
+def _dump_side(side: Side) -> dict[str, Any]:
+    match side:
+        case Growth(name=name, bound=bound):
+            return {"growth": name, "bound": sorted(bound)}
+        case TreeCost(tree=tree):
+            return {"cost": dump_tree(tree)}
+        case FrozenCost(tree=tree, left=left, right=right):
+            return {"frozen": dump_tree(tree), "left": list(left), "right": list(right)}
+        case _:
+            assert_never(side)
+
+
+def _load_side(data: dict[str, Any]) -> Side:
+    match data:
+        case {"growth": str(name), "bound": [*bound]}:
+            return Growth(name, frozenset(bound))
+        case {"cost": tree}:
+            return TreeCost(load_tree(tree))
+        case {"frozen": tree, "left": [cost, card], "right": [other_cost, other_card]}:
+            join = load_tree(tree)
+            if isinstance(join, Join):
+                return FrozenCost(join, (cost, card), (other_cost, other_card))
+    raise StateError(f"{data!r} is no side of a comparison: the state was saved by another version, or is damaged")

@@ -1,0 +1,103 @@
+"""Dynamic programming over sets of variables: for each set the best tree, made of the best trees of its parts.
+
+A block is a join of the plan. The comparisons behind it are those of its tree with the tree of every other way to
+split its set, each made of the best parts that the table held: Kolchinsky and Schuster, section 4.2, where they are
+costs of whole trees.
+
+Both trees of a comparison are over the same set, and a plan's every subtree is the table's tree of its set. So as soon
+as some tree of the set costs less than the plan's, under whatever figures, the planner returns another plan: no
+comparison of a block is ever broken for nothing (Theorem 1). The other direction needs every comparison of the whole
+table: an unbroken table is the same table, and gives the same plan; but a sub-plan may change of which the plan makes
+no use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from ensue.planning.comparisons import Block, BlockComparison, Planned, TreeCost, choose, show
+from ensue.planning.cost import Costs
+from ensue.planning.figures import Figures
+from ensue.planning.greedy import join_lists
+from ensue.planning.plan import Join, Leaf, Tree
+
+
+class Table(ABC):
+    """The best tree of each set. A set is a number whose bit i stands for the i-th single variable of the text.
+
+    Costs are added up as `Costs.tree` does it, so that a comparison that is checked later comes to the same numbers.
+    """
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self.names = costs.figures.shape.singles
+        self.best: dict[int, float] = {}
+        self.splits_of_best: dict[int, tuple[int, int]] = {}
+        for bit in range(len(self.names)):
+            self.best[1 << bit] = costs.tree(Leaf(self.names[bit]))
+        for names in self.sets():
+            self._decide(names)
+
+    @abstractmethod
+    def sets(self) -> Iterator[int]:
+        """The sets of two and more variables that have a tree, each after its parts."""
+
+    @abstractmethod
+    def splits(self, names: int) -> Iterator[tuple[int, int]]:
+        """The ways to split a set, the first of equals preferred."""
+
+    def _decide(self, names: int) -> None:
+        card = self.costs.card(self.members(names))
+        best, chosen = float("inf"), None
+        for left, right in self.splits(names):
+            cost = (self.best[left] + self.best[right]) + card
+            if chosen is None or cost < best:
+                best, chosen = cost, (left, right)
+        assert chosen is not None
+        self.best[names] = best
+        self.splits_of_best[names] = chosen
+
+    def members(self, names: int) -> frozenset[str]:
+        """The variables of a set."""
+        return frozenset(name for bit, name in enumerate(self.names) if names >> bit & 1)
+
+    def tree(self, names: int) -> Tree:
+        """The best tree of a set."""
+        if names not in self.splits_of_best:
+            return Leaf(self.names[names.bit_length() - 1])
+        left, right = self.splits_of_best[names]
+        return Join(self.tree(left), self.tree(right))
+
+    def block(self, names: int) -> Block:
+        """The block of a set's tree."""
+        return Block(show(self.tree(names)), self.comparisons(names))
+
+    def comparisons(self, names: int) -> tuple[BlockComparison, ...]:
+        """Those that a set's tree has won."""
+        trees = [Join(self.tree(left), self.tree(right)) for left, right in self.splits(names)]
+        return choose(self.costs, [TreeCost(tree) for tree in trees])[1]
+
+    def used(self, names: int) -> list[int]:
+        """The sets of a tree's joins, leaves to root."""
+        if names not in self.splits_of_best:
+            return []
+        left, right = self.splits_of_best[names]
+        return [*self.used(left), *self.used(right), names]
+
+
+def plan_by_table(planner: str, figures: Figures, table: type[Table], *, keep_table: bool) -> Planned:
+    """The tree of all single variables, with the lists joined to it."""
+    costs = Costs(figures)
+    filled = table(costs)
+    everything = (1 << len(filled.names)) - 1
+    used = filled.used(everything)
+    tree, more = join_lists(costs, filled.tree(everything) if filled.names else None)
+    beside = [names for names in filled.splits_of_best if names not in used] if keep_table else []
+    return Planned(
+        planner,
+        tree,
+        costs.whole(tree),
+        (*(filled.block(names) for names in used), *more),
+        tuple(filled.block(names) for names in beside),
+    )
