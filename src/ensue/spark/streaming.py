@@ -51,7 +51,8 @@ def detect_stream(
     """The output rows of a stream."""
     clock = Clock.of(rows.schema)
     delay = clock.to_milliseconds(recipes[0].lateness)
-    recipes = [replace(recipe, lateness=clock.cover(delay)) for recipe in recipes]
+    if rows.is_timed:
+        recipes = [replace(recipe, lateness=clock.cover(delay)) for recipe in recipes]
     unreadable = rows.is_unreadable()
     time = clock.timestamp(rows.end()) if rows.is_timed else F.lit(None).cast("timestamp")
     timed = events.withColumn(AT, F.when(~unreadable, time))  # what is rejected does not move time
@@ -61,7 +62,7 @@ def detect_stream(
     relevant = unreadable
     owners: dict[int, int] = {}
     for number, group in enumerate(groups):
-        mine = rows.is_relevant(group)
+        mine = rows.is_relevant(group) if rows.is_timed else F.lit(True)  # texts move the time of engines alone
         relevant = relevant | mine
         own = [name + (number << 20) for name in names] if group.key is not None else [number << 20]
         owners |= dict.fromkeys(own, number)
