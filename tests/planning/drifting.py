@@ -30,8 +30,8 @@ def random_before(rng: random.Random, names: list[str]) -> set[tuple[str, str]]:
     return pairs | {(x, y) for x in left for y in right} if rng.random() < 0.6 else pairs
 
 
-def random_shape(rng: random.Random, most: int, *, lists: float = 0.15) -> Shape:
-    names = list("abcdefgh"[: rng.randint(2, most)])
+def random_shape(rng: random.Random, most: int, *, least: int = 2, lists: float = 0.15) -> Shape:
+    names = list("abcdefgh"[: rng.randint(least, most)])
     variables = []
     for name in names:
         if rng.random() < lists:

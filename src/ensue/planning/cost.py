@@ -32,7 +32,7 @@ from functools import lru_cache
 
 from ensue.errors import InternalError
 from ensue.planning.figures import Figures
-from ensue.planning.plan import Leaf, Tree, variables_of
+from ensue.planning.plan import Leaf, Tree
 
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
@@ -44,67 +44,75 @@ class Costs:
     def __init__(self, figures: Figures) -> None:
         shape = figures.shape
         self.figures = figures
+        self._before = shape.before
         self._lists = {v.name: v for v in shape.variables if v.kleene}
+        self._singles = frozenset(shape.singles)
+        self._order = (*shape.singles, *shape.lists)
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
-        self._pairs = {(x, y): figures.selectivity(x, y) for x in shape.names for y in shape.names}
-        self._cards: dict[frozenset[str], float] = {}
-        self._trees: dict[Tree, float] = {}
+        self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
+        self._trees: dict[Tree, tuple[frozenset[str], float]] = {}
 
     def card(self, names: frozenset[str]) -> float:
-        """How many partial matches over some variables the window holds."""
+        """How many partial matches over some variables the window holds.
+
+        The product is taken in one order, lists last, so that it is the same number however the set came about.
+        """
         found = self._cards.get(names)
         if found is None:
-            found = self._cards[names] = self._count(names)
+            last = next(name for name in reversed(self._order) if name in names)
+            rest = names - {last}
+            found = self._cards[names] = self.card(rest) * self.growth(rest, last)
         return found
 
     def growth(self, bound: frozenset[str], name: str) -> float:
         """How many partial matches one over `bound` becomes when a variable is joined to it; lists are joined last."""
-        shape = self.figures.shape
-        singles = shape.sorted(bound - self._lists.keys())
+        selectivity = self.figures.selectivity
+        singles = bound & self._singles
         number = self._events[name]
-        for other in singles:
-            number *= self._pairs[name, other]
-        number *= share(shape.before, frozenset((*singles, name))) / share(shape.before, frozenset(singles))
+        for other in self._order:
+            if other in singles:
+                number *= selectivity(name, other)
+        number *= share(self._before, singles | {name}) / share(self._before, singles)
         variable = self._lists.get(name)
         if variable is None:
             return number
-        number = count_lists(number, variable.minimum, variable.maximum, self._pairs[name, name])
-        for other in shape.sorted(bound & self._lists.keys()):
-            number *= self._pairs[name, other]
+        number = count_lists(number, variable.minimum, variable.maximum, selectivity(name, name))
+        for other in self._lists:
+            if other in bound:
+                number *= selectivity(name, other)
         return number
 
     def link(self, left: frozenset[str], right: frozenset[str]) -> float:
         """The share of pairs of partial matches over two sets of single events that join."""
-        before = self.figures.shape.before
-        number = share(before, left | right) / (share(before, left) * share(before, right))
-        for x in self.figures.shape.sorted(left):
-            for y in self.figures.shape.sorted(right):
-                number *= self._pairs[x, y]
+        number = share(self._before, left | right) / (share(self._before, left) * share(self._before, right))
+        for x in self._order:
+            for y in self._order:
+                if x in left and y in right:
+                    number *= self.figures.selectivity(x, y)
         return number
 
     def tree(self, tree: Tree) -> float:
         """The partial matches of all nodes of a tree."""
-        found = self._trees.get(tree)
-        if found is None:
-            found = self.card(frozenset(variables_of(tree)))
-            if not isinstance(tree, Leaf):
-                found = (self.tree(tree.left) + self.tree(tree.right)) + found
-            self._trees[tree] = found
-        return found
+        return self._tree(tree)[1]
 
     def whole(self, tree: Tree) -> float:
         """What a branch's plan costs: its tree, and a look at each match for each negated item."""
-        return self.tree(tree) + len(self.figures.shape.negations) * self.card(frozenset(variables_of(tree)))
+        names, cost = self._tree(tree)
+        return cost + len(self.figures.shape.negations) * self.card(names)
 
-    def _count(self, names: frozenset[str]) -> float:
-        """The product, variable by variable in the order of the text, so that it is the same number every time."""
-        shape = self.figures.shape
-        bound: frozenset[str] = frozenset()
-        number = 1.0
-        for name in (*shape.sorted(names - self._lists.keys()), *shape.sorted(names & self._lists.keys())):
-            number *= self.growth(bound, name)
-            bound |= {name}
-        return number
+    def _tree(self, tree: Tree) -> tuple[frozenset[str], float]:
+        """The variables of a tree, and its cost."""
+        found = self._trees.get(tree)
+        if found is None:
+            if isinstance(tree, Leaf):
+                names = frozenset((tree.variable,))
+                found = names, self.card(names)
+            else:
+                left, left_cost = self._tree(tree.left)
+                right, right_cost = self._tree(tree.right)
+                found = left | right, (left_cost + right_cost) + self.card(left | right)
+            self._trees[tree] = found
+        return found
 
 
 def count_lists(events: float, minimum: int, maximum: int | None, neighbours: float = 1.0) -> float:

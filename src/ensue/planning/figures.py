@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from ensue.errors import PlanError
@@ -41,10 +42,6 @@ class Shape:
     def lists(self) -> tuple[str, ...]:
         """The variables that stand for a list of events."""
         return tuple(v.name for v in self.variables if v.kleene)
-
-    def sorted(self, names: frozenset[str]) -> tuple[str, ...]:
-        """Some of the variables in the order of the text."""
-        return tuple(name for name in self.names if name in names)
 
 
 def shape_of(branch: Branch) -> Shape:
@@ -101,11 +98,13 @@ class Figures:
         return Figures(shape, data["window"], data["values"], data["variances"])
 
 
+@cache
 def rate_name(type_name: str) -> str:
     """The name of a type's rate."""
     return f"rate({type_name})"
 
 
+@cache
 def selectivity_name(*names: str) -> str:
     """The name of a local selectivity, or of that between two variables, whichever is given first."""
     return f"sel({', '.join(sorted(names))})"

@@ -1,0 +1,189 @@
+"""Invariants: the watched comparisons behind a plan, which is out of date once one of them is broken.
+
+Kolchinsky and Schuster, section 3. Of each block those K comparisons are watched that are most likely to be broken:
+the tightest (3.1), or those whose sides' variances make it most probable (3.5). They are checked in the order of the
+blocks, first to last or leaves to root; the first broken one is the reason to plan anew.
+
+Costs are computed from the current figures, every subtree once in a check and then a constant for all comparisons
+above it. With `Sides.FROZEN` the costs below a compared join are constants from the time of planning, which is how
+section 4.2 reads to the letter; then a broken invariant is a hint only, and no longer a proof that the plan changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from statistics import NormalDist
+from typing import Any
+
+from ensue.errors import PlanError, StateError
+from ensue.planning.comparisons import (
+    Block,
+    BlockComparison,
+    FrozenCost,
+    Planned,
+    Side,
+    TreeCost,
+    dump_comparison,
+    load_comparison,
+)
+from ensue.planning.cost import Costs
+from ensue.planning.distances import Distance
+from ensue.planning.figures import Figures
+from ensue.planning.plan import Leaf, Tree, variables_of
+
+CANDIDATES = 32
+"""Of a block's comparisons, how many of the tightest have their probability computed: the others are far from it."""
+
+
+class Selection(Enum):
+    """By what the comparisons to watch are picked."""
+
+    TIGHTNESS = "tightness"
+    PROBABILITY = "probability"
+
+
+class Sides(Enum):
+    """From what the costs of trees are computed in a check."""
+
+    CURRENT = "current"
+    FROZEN = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched: `count` comparisons of each block (K; None for all), picked by `selection`.
+
+    `table`: also those of the sub-plans that the planner had in its table beside the plan, so that no change is missed.
+    """
+
+    count: int | None = 1
+    selection: Selection = Selection.TIGHTNESS
+    sides: Sides = Sides.CURRENT
+    table: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise PlanError(f"{self.count} invariants a block watch nothing: take 1 or more, or None for all")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken invariant: of which block, with the current values of both sides and the distance that was allowed."""
+
+    block: str
+    comparison: BlockComparison
+    left: float
+    right: float
+    distance: float
+
+    @property
+    def text(self) -> str:
+        """What broke, in words."""
+        apart = f" by more than {self.distance:.3g} of it" if self.distance else ""
+        return (
+            f"{self.block}: {self.comparison} no longer holds{apart}: {self.left:.6g} against {self.right:.6g} "
+            f"(planned with {self.comparison.values[0]:.6g} and {self.comparison.values[1]:.6g})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Invariants:
+    """The watched comparisons, each with the name of its block, in the order in which they are checked."""
+
+    watched: tuple[tuple[str, BlockComparison], ...]
+
+    def check(self, figures: Figures, distance: Distance) -> Violation | None:
+        """The first that is broken under the current figures."""
+        costs = Costs(figures)
+        for block, comparison in self.watched:
+            d = distance.of(comparison.key)
+            if not comparison.holds(costs, d):
+                return Violation(block, comparison, comparison.left.value(costs), comparison.right.value(costs), d)
+        return None
+
+    @property
+    def comparisons(self) -> tuple[BlockComparison, ...]:
+        """The watched comparisons alone."""
+        return tuple(comparison for _, comparison in self.watched)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{block}: {comparison}" for block, comparison in self.watched)
+
+    def dump(self) -> list[dict[str, Any]]:
+        """As data that JSON can hold."""
+        return [{"block": block, **dump_comparison(comparison)} for block, comparison in self.watched]
+
+    @staticmethod
+    def load(data: Sequence[Mapping[str, Any]]) -> Invariants:
+        """What `dump` gave."""
+        try:
+            return Invariants(tuple((one["block"], load_comparison(dict(one))) for one in data))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"these are no invariants ({error!r}): saved by another version, or damaged") from error
+
+
+def watch(planned: Planned, figures: Figures, how: Watch) -> Invariants:
+    """The invariants of a plan that was made from those figures."""
+    blocks = (*planned.blocks, *planned.table) if how.table else planned.blocks
+    pick = _Picker(figures, how)
+    return Invariants(tuple((block.name, comparison) for block in blocks for comparison in pick.of(block)))
+
+
+class _Picker:
+    """Picks the comparisons of blocks; figures moved by one standard deviation are made once for all."""
+
+    def __init__(self, figures: Figures, how: Watch) -> None:
+        self.how = how
+        self.costs = Costs(figures)
+        self.moved: list[tuple[Costs, Costs]] = []
+        if how.selection is Selection.PROBABILITY and how.count is not None:
+            self.moved = moved_by_deviation(figures)
+
+    def of(self, block: Block) -> tuple[BlockComparison, ...]:
+        """Those of a block that are to be watched, in the order in which they were made."""
+        picked = block.comparisons
+        if self.how.count is not None and len(picked) > self.how.count:
+            places = sorted(range(len(picked)), key=lambda k: (picked[k].slack, k))
+            if self.how.selection is Selection.PROBABILITY:
+                near = places[: max(CANDIDATES, self.how.count)]
+                places = sorted(near, key=lambda k: -violation_probability(picked[k], self.moved))
+            picked = tuple(picked[k] for k in sorted(places[: self.how.count]))
+        return tuple(map(self._frozen, picked)) if self.how.sides is Sides.FROZEN else picked
+
+    def _frozen(self, comparison: BlockComparison) -> BlockComparison:
+        left, right = self._freeze(comparison.left), self._freeze(comparison.right)
+        return replace(comparison, left=left, right=right)
+
+    def _freeze(self, side: Side) -> Side:
+        if not isinstance(side, TreeCost) or isinstance(side.tree, Leaf):
+            return side
+        return FrozenCost(side.tree, self._constants(side.tree.left), self._constants(side.tree.right))
+
+    def _constants(self, tree: Tree) -> tuple[float, float]:
+        return self.costs.tree(tree), self.costs.card(frozenset(variables_of(tree)))
+
+
+def moved_by_deviation(figures: Figures) -> list[tuple[Costs, Costs]]:
+    """Costs with each statistic one standard deviation up, and down; those without a variance are left out."""
+    return [
+        (Costs(figures.moved(name, value + variance**0.5)), Costs(figures.moved(name, value - variance**0.5)))
+        for name, value in figures.values.items()
+        if (variance := figures.variances.get(name, 0.0)) > 0
+    ]
+
+
+def violation_probability(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:
+    """How probable it is that the sides change places, if the difference is normal around what it was.
+
+    Its variance is the sum over the (independent) statistics of the squared effect of one standard deviation of each.
+    """
+
+    def difference(costs: Costs) -> float:
+        return comparison.right.value(costs) - comparison.left.value(costs)
+
+    variance = sum(((difference(up) - difference(down)) / 2) ** 2 for up, down in moved)
+    if not variance > 0:
+        return 0.0
+    return NormalDist().cdf(-comparison.slack / variance**0.5)
