@@ -1,0 +1,216 @@
+"""When to plan anew: the decision functions D of Kolchinsky and Schuster, sections 2.3 and 3.
+
+A decision is a value. `wants` asks it whether the current figures call for planning; after a planner has run, `armed`
+gives the decision that knows the new plan; after a replacement, `after` the one that has learned what it gained. Each
+can be saved and loaded. Before the first planning all but `Static` want one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+from ensue.errors import PlanError, StateError
+from ensue.planning.comparisons import Planned
+from ensue.planning.cost import Costs
+from ensue.planning.distances import ConstantDistance, Distance, dump_distance, load_distance
+from ensue.planning.figures import Figures
+from ensue.planning.invariants import Invariants, Selection, Sides, Violation, Watch, watch
+from ensue.planning.plan import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """No reason but that planning was asked for."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A statistic that has moved away from its value at the last planning."""
+
+    statistic: str
+    planned: float
+    value: float
+    threshold: float
+
+    @property
+    def text(self) -> str:
+        """What moved, in words."""
+        moved = f"{self.statistic} moved from {self.planned:.6g} to {self.value:.6g}"
+        return f"{moved}, by {self.threshold:.3g} of it or more"
+
+
+Reason: TypeAlias = Violation | Deviation | Always
+"""Why a decision wants a new plan; each has a `text`."""
+
+NOT_PLANNED = Always("no plan has been made from statistics yet")
+
+
+class Decision(Protocol):
+    """Whether the statistics call for planning anew."""
+
+    def wants(self, figures: Figures) -> Reason | None:
+        """The reason to plan anew under the current figures, if there is one."""
+        ...
+
+    def armed(self, figures: Figures, planned: Planned) -> Decision:
+        """The decision once a plan was made from those figures."""
+        ...
+
+    def after(self, reason: Reason, gain: float) -> Decision:
+        """The decision once a plan was made for that reason; `gain` is what `gain_of` says of it."""
+        ...
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold, for `load_decision`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """Never plans anew."""
+
+    def wants(self, figures: Figures) -> Reason | None:
+        """Nothing."""
+        return None
+
+    def armed(self, figures: Figures, planned: Planned) -> Static:
+        """The same."""
+        return self
+
+    def after(self, reason: Reason, gain: float) -> Static:
+        """The same."""
+        return self
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold."""
+        return {"decision": "static"}
+
+
+@dataclass(frozen=True, slots=True)
+class Unconditional:
+    """Plans anew whenever it is asked."""
+
+    def wants(self, figures: Figures) -> Reason | None:
+        """Always."""
+        return Always("plans anew at each check")
+
+    def armed(self, figures: Figures, planned: Planned) -> Unconditional:
+        """The same."""
+        return self
+
+    def after(self, reason: Reason, gain: float) -> Unconditional:
+        """The same."""
+        return self
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold."""
+        return {"decision": "unconditional"}
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Plans anew when a statistic has moved by a share `t` or more of its value at the last planning.
+
+    One that was 0 then counts as moved as soon as it is anything else.
+    """
+
+    t: float
+    planned: Mapping[str, float] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.t) and self.t > 0):
+            raise PlanError(f"a threshold of {self.t} says nothing: it has to be a number above 0")
+
+    def wants(self, figures: Figures) -> Reason | None:
+        """The first statistic that has moved so far."""
+        if self.planned is None:
+            return NOT_PLANNED
+        for name in sorted({*self.planned, *figures.values}):
+            absent = 0.0 if name.startswith("rate(") else 1.0
+            before, now = self.planned.get(name, absent), figures.values.get(name, absent)
+            if now != before and abs(now - before) >= self.t * before:
+                return Deviation(name, before, now, self.t)
+        return None
+
+    def armed(self, figures: Figures, planned: Planned) -> Threshold:
+        """The same with those figures to compare with."""
+        return replace(self, planned=dict(figures.values))
+
+    def after(self, reason: Reason, gain: float) -> Threshold:
+        """The same."""
+        return self
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold."""
+        return {"decision": "threshold", "t": self.t, "planned": None if self.planned is None else dict(self.planned)}
+
+
+@dataclass(frozen=True, slots=True)
+class ByInvariants:
+    """Plans anew when an invariant of the plan is broken."""
+
+    how: Watch = field(default_factory=Watch)
+    distance: Distance = field(default_factory=ConstantDistance)
+    invariants: Invariants | None = None
+
+    def wants(self, figures: Figures) -> Reason | None:
+        """The first broken invariant."""
+        return NOT_PLANNED if self.invariants is None else self.invariants.check(figures, self.distance)
+
+    def armed(self, figures: Figures, planned: Planned) -> ByInvariants:
+        """The same with the invariants of that plan."""
+        invariants = watch(planned, figures, self.how)
+        return replace(self, invariants=invariants, distance=self.distance.armed(invariants.comparisons))
+
+    def after(self, reason: Reason, gain: float) -> ByInvariants:
+        """The same with a distance that has learned from the gain."""
+        if not isinstance(reason, Violation):
+            return self
+        return replace(self, distance=self.distance.after(reason.comparison.key, gain))
+
+    def dump(self) -> dict[str, Any]:
+        """As data that JSON can hold."""
+        return {
+            "decision": "invariants",
+            "count": self.how.count,
+            "selection": self.how.selection.value,
+            "sides": self.how.sides.value,
+            "table": self.how.table,
+            "distance": dump_distance(self.distance),
+            "invariants": None if self.invariants is None else self.invariants.dump(),
+        }
+
+
+def load_decision(data: Mapping[str, Any]) -> Decision:
+    """What a decision's `dump` gave.
+
+    >>> load_decision(Threshold(0.5).dump())
+    Threshold(t=0.5, planned=None)
+    """
+    try:
+        match data["decision"]:
+            case "static":
+                return Static()
+            case "unconditional":
+                return Unconditional()
+            case "threshold":
+                return Threshold(data["t"], data["planned"])
+            case "invariants":
+                how = Watch(data["count"], Selection(data["selection"]), Sides(data["sides"]), data["table"])
+                invariants = None if data["invariants"] is None else Invariants.load(data["invariants"])
+                return ByInvariants(how, load_distance(data["distance"]), invariants)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"this is no decision ({error!r}): saved by another version, or damaged") from error
+    raise StateError(f"there is no decision {data['decision']!r}: the state was saved by another version")
+
+
+def gain_of(figures: Figures, old: Tree, new: Tree) -> float:
+    """The share of the old tree's cost that the new one saves under those figures; negative if it costs more."""
+    costs = Costs(figures)
+    before = costs.whole(old)
+    return 1.0 - costs.whole(new) / before if before > 0 else 0.0
