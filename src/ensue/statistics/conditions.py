@@ -1,0 +1,122 @@
+"""The conditions of a query as statistics see them: on one event, and between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from ensue.events.schema import Schema
+from ensue.pattern.expressions import (
+    TIME_ATTRIBUTES,
+    Aggregate,
+    At,
+    Attribute,
+    Comparison,
+    Expression,
+    rewrite,
+    variables_of,
+    walk,
+)
+from ensue.pattern.normalize import Branch, normalize
+from ensue.pattern.query import Query
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is asked of the events of a query's variables, absent ones included.
+
+    `types` gives the event type of each variable. `pairs` has the conditions of WHERE and PARTITION BY between two
+    variables, by their names in order; `(x, x)` stands for two neighbours of a list, of which the earlier is called
+    `previous(x)`. `before` holds the pairs of variables whose events come one after the other in every match of both.
+
+    What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
+    """
+
+    types: dict[str, str]
+    local: dict[str, tuple[Expression, ...]]
+    pairs: dict[Pair, tuple[Expression, ...]]
+    before: frozenset[Pair]
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        """The columns that they name, in the order of the schema; an event's times are at hand without."""
+        conditions = [c for group in (*self.local.values(), *self.pairs.values()) for c in group]
+        named = {n.name for c in conditions for n in walk(c) if isinstance(n, Attribute)}
+        times = {*TIME_ATTRIBUTES, schema.time, schema.begin}
+        return tuple(name for name in schema.columns if name in named - times)
+
+
+def previous(variable: str) -> str:
+    """What the event before another one in a list is called in a condition on the two."""
+    return f"{variable}[i-1]"
+
+
+def find_conditions(query: Query) -> Conditions:
+    """The conditions of a query on single events and on pairs.
+
+    >>> from ensue.language import parse_query
+    >>> query = parse_query("PATTERN SEQ(A a, B+ b[], C c) WHERE a.x > 1 AND b.x < c.x AND b[i].x > b[i-1].x")
+    >>> found = find_conditions(query)
+    >>> list(found.local), list(found.pairs), sorted(found.before)
+    (['a'], [('b', 'b'), ('b', 'c')], [('a', 'b'), ('a', 'c'), ('b', 'b'), ('b', 'c')])
+    """
+    local: dict[str, dict[Expression, None]] = {}
+    pairs: dict[Pair, dict[Expression, None]] = {}
+    types = {item.variable: item.type for item in query.items}
+    lists = {item.variable for item in query.items if item.quantifier is not None}
+    before: set[Pair] = {(name, name) for name in lists}
+    for branch in normalize(query):
+        for conjunct in _conjuncts(branch):
+            nodes = [n for n in walk(conjunct) if isinstance(n, Attribute | Aggregate)]
+            names = sorted(variables_of(conjunct))
+            places = {n.at for n in nodes if isinstance(n, Attribute)}
+            if any(isinstance(n, Aggregate) for n in nodes):
+                continue
+            if len(names) == 2 and At.PREVIOUS not in places:
+                pairs.setdefault((names[0], names[1]), {})[conjunct] = None
+            elif len(names) == 1 and At.PREVIOUS in places:
+                pairs.setdefault((names[0], names[0]), {})[rewrite(conjunct, _rename)] = None
+            elif len(names) == 1 and (places <= {At.EACH, At.CURRENT} or names[0] not in lists):
+                local.setdefault(names[0], {})[conjunct] = None
+        for x, y in _pairs(branch):
+            for key in query.partition_by:
+                other = Attribute(previous(x) if x == y else x, key)
+                pairs.setdefault((x, y), {})[Comparison((other, Attribute(y, key)), ("=",))] = None
+        before |= set(_order(branch))
+    return Conditions(
+        types,
+        {name: tuple(local[name]) for name in sorted(local)},
+        {pair: tuple(pairs[pair]) for pair in sorted(pairs)},
+        frozenset(before),
+    )
+
+
+def _conjuncts(branch: Branch) -> Iterator[Expression]:
+    yield from branch.conjuncts
+    for negation in branch.negations:
+        yield from negation.conjuncts
+
+
+def _pairs(branch: Branch) -> Iterator[Pair]:
+    """The pairs of variables that may have to do with each other: absent events only with those of the match."""
+    yield from combinations(sorted(branch.names), 2)
+    yield from ((v.name, v.name) for v in branch.variables if v.kleene)
+    for negation in branch.negations:
+        for name in branch.names:
+            yield (name, negation.name) if name < negation.name else (negation.name, name)
+
+
+def _order(branch: Branch) -> Iterator[Pair]:
+    yield from branch.before
+    for negation in branch.negations:
+        yield from ((name, negation.name) for name in negation.after)
+        yield from ((negation.name, name) for name in negation.before)
+
+
+def _rename(node: Attribute | Aggregate) -> Expression:
+    """`x[i-1].attr` as an attribute of a variable of its own."""
+    if isinstance(node, Attribute) and node.at is At.PREVIOUS:
+        return Attribute(previous(node.variable), node.name)
+    return node
