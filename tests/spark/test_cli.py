@@ -194,15 +194,16 @@ def test_a_stop_by_signal_loses_and_doubles_nothing(tmp_path: Path) -> None:
             text=True,
             start_new_session=True,
         )
-        assert process.stderr is not None
         seen = []
-        for line in process.stderr:
-            seen.append(line)
-            if line.startswith("micro-batch"):
-                os.kill(process.pid, number)
-                break
-        rest = process.stderr.read()
-        assert process.wait() == 0, "".join(seen) + rest
+        with process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                seen.append(line)
+                if line.startswith("micro-batch"):
+                    os.kill(process.pid, number)
+                    break
+            rest = process.stderr.read()
+        assert process.returncode == 0, "".join(seen) + rest
         assert "stopped after" in rest, rest
         assert "Traceback" not in rest
     text = (tmp_path / "p.toml").read_text().replace("[stream]", '[stream]\ntrigger = "available-now"')

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,10 +159,16 @@ def test_a_repeated_micro_batch_replaces_itself(
 # -- a database ------------------------------------------------------------------------------------------------------
 
 
-def test_a_database_has_each_match_once(spark: SparkSession, tmp_path: Path, matches: DataFrame) -> None:
-    url = f"jdbc:derby:{tmp_path / 'alerts'};create=true"
+@pytest.fixture
+def database(spark: SparkSession, tmp_path: Path) -> JdbcSink:
+    """A table of an embedded database, which ships with Spark."""
+    cast(Any, spark._jvm).System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     options = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
-    sink = JdbcSink(url, "MATCHES", options)
+    return JdbcSink(f"jdbc:derby:{tmp_path / 'alerts'};create=true", "MATCHES", options)
+
+
+def test_a_database_has_each_match_once(spark: SparkSession, database: JdbcSink, matches: DataFrame) -> None:
+    sink = database
     first = matches.where("query = 'pair'")
     write(spark, sink, first, 0, "run")
     write(spark, sink, matches, 0, "run")  # started again, after the first try had written a part
@@ -170,16 +176,15 @@ def test_a_database_has_each_match_once(spark: SparkSession, tmp_path: Path, mat
     writer.prepare()
     writer.write(rows(matches.limit(0), 1))
     writer.write(rows(matches, 1))
-    table = spark.read.format("jdbc").options(url=url, dbtable="MATCHES", **options).load()
+    table = spark.read.format("jdbc").options(url=sink.url, dbtable="MATCHES", **sink.options).load()
     found = [row.asDict() for row in table.collect()]
     assert sorted(row["match_id"] for row in found) == sorted(row.match_id for row in matches.collect())
     assert {row["partition"] for row in found} == {None, '{"k":"p"}', '{"k":"q\\"u"}'}
     assert {len(json.loads(row["b"])) for row in found if row["b"]} == {1, 2}
 
 
-def test_a_database_by_timestamps(spark: SparkSession, tmp_path: Path) -> None:
-    url = f"jdbc:derby:{tmp_path / 'alerts'};create=true"
-    sink = JdbcSink(url, "MATCHES", {"driver": "org.apache.derby.jdbc.EmbeddedDriver"})
+def test_a_database_by_timestamps(spark: SparkSession, database: JdbcSink) -> None:
+    sink = database
     for kind in ("timestamp", "timestamp_ntz"):
         frame = spark.sql(
             f"SELECT * FROM VALUES ('{kind}1', 'q', {kind}'2024-01-02 03:04:05.6'), ('{kind}2', 'q', "
@@ -189,7 +194,7 @@ def test_a_database_by_timestamps(spark: SparkSession, tmp_path: Path) -> None:
             writer = make_writer(spark, sink, "run")
             writer.prepare()
             writer.write(rows(frame, 0))
-    table = spark.read.format("jdbc").options(url=url, dbtable="MATCHES", **sink.options).load()
+    table = spark.read.format("jdbc").options(url=sink.url, dbtable="MATCHES", **sink.options).load()
     assert sorted(row.match_id for row in table.collect()) == [
         "timestamp1",
         "timestamp2",
