@@ -66,9 +66,13 @@ class _Chunk:
 class _Passing:
     """How many of a variable's events that were drawn passed its own conditions, over the window."""
 
-    def __init__(self, window: int | None, error: float) -> None:
-        self.seen = ExponentialHistogram(window, error)
-        self.passed = ExponentialHistogram(window, error)
+    def __init__(self, seen: ExponentialHistogram, passed: ExponentialHistogram) -> None:
+        self.seen = seen
+        self.passed = passed
+
+    @classmethod
+    def load(cls, seen: dict[str, Any], passed: dict[str, Any]) -> _Passing:
+        return cls(ExponentialHistogram.load(seen), ExponentialHistogram.load(passed))
 
     def add(self, first: int, last: int, passed: Mask) -> None:
         self.seen.add_span(first, last, len(passed))
@@ -108,8 +112,12 @@ class Collector:
             window = math.inf if self._within is None else max(1.0, _WINDOWS * self._within)
         back = math.ceil(window) if math.isfinite(window) else None
         paired = {name for pair in self._conditions.pairs for name in pair}
-        self._rates = Rates(query.types, back, self.sampling.error)
-        self._passing = {name: _Passing(back, self.sampling.error) for name in self._conditions.local}
+        error = self.sampling.error
+        self._rates = Rates(query.types, back, error)
+        self._passing = {
+            name: _Passing(ExponentialHistogram(back, error), ExponentialHistogram(back, error))
+            for name in self._conditions.local
+        }
         self._samples = {name: WindowSample(self.sampling.size, back) for name in sorted(paired)}
         self._asked = tuple(  # the variables of each type of whose events something is asked
             (kind, tuple(v for v in names if v in self._passing or v in self._samples))
@@ -276,16 +284,17 @@ class Collector:
             )
         try:
             rest = iter(tables)
-            self._rates = Rates.load(state["rates"])
-            for name, passing in self._passing.items():
-                seen, passed = state["passing"][name]
-                passing.seen, passing.passed = ExponentialHistogram.load(seen), ExponentialHistogram.load(passed)
+            rates = Rates.load(state["rates"])
+            passing = {name: _Passing.load(*state["passing"][name]) for name in self._passing}
+            samples = {}
             for name in self._samples:
                 part, has_table = state["samples"][name]
-                self._samples[name] = WindowSample.load(part, next(rest) if has_table else None)
-            self._chunks, self._events = int(state["chunks"]), int(state["events"])
+                samples[name] = WindowSample.load(part, next(rest) if has_table else None)
+            chunks, events = int(state["chunks"]), int(state["events"])
         except (KeyError, TypeError, ValueError, StopIteration) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
+        self._rates, self._passing, self._samples = rates, passing, samples
+        self._chunks, self._events = chunks, events
         self._pending, self._waiting = [], 0
 
 

@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from ensue.errors import StateError
 from ensue.events.batch import Int64s
+from ensue.events.times import NULL
 from ensue.statistics.estimates import Estimate, share
 
 Mask = npt.NDArray[np.bool_]
@@ -180,7 +181,8 @@ class WindowSample:
         held = self._gather()
         if held is None:
             return None
-        first = 0 if self.window is None else int(np.searchsorted(held.end, now - self.window, side="right"))
+        edge = NULL if self.window is None else max(now - self.window, NULL)
+        first = int(np.searchsorted(held.end, edge, side="right"))
         count = len(held) - first
         if not count:
             return None

@@ -1,0 +1,259 @@
+"""A collector over whole streams: near the exact numbers, repeatable, taken up again from its state."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ensue.cli.stats import evaluating
+from ensue.errors import StateError
+from ensue.events.intake import Intake
+from ensue.language import parse_query
+from ensue.pattern.expressions import Expression
+from ensue.pattern.query import Query
+from ensue.statistics.collector import Collector, Sampling
+from ensue.statistics.sampling import Events, Mask
+from ensue.statistics.snapshot import Estimate, Statistics
+
+
+def stream(size: int, seed: int, **columns: Any) -> pa.Table:
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "type": np.array(["A", "B", "C", "X"])[random.choice(4, size, p=[0.6, 0.3, 0.02, 0.08])],
+            "ts": np.sort(random.integers(0, 10 * size, size)),
+            "x": random.random(size),
+            "k": random.integers(0, 20, size),
+            "s": np.array(["red", "green", "blue", "grey"])[random.integers(0, 4, size)],
+            **columns,
+        }
+    )
+
+
+def collect(query: Query, table: pa.Table, batch: int, **options: Any) -> Collector:
+    intake = Intake()
+    first = intake.push(table.slice(0, 0))
+    assert intake.schema is not None
+    collector = Collector(query, intake.schema, evaluating(intake.schema), **options)
+    collector.observe(first)
+    for start in range(0, len(table), batch):
+        collector.observe(intake.push(table.slice(start, batch)))
+    return collector
+
+
+def near(found: Estimate, exact: float) -> bool:
+    return abs(found.value - exact) < 5 * found.deviation + 0.002
+
+
+QUERY = parse_query(
+    "PATTERN SEQ(A a, B b, C c) WITHIN 50000 "
+    "WHERE a.x > 0.8 AND a.x < b.x AND b.k = c.k AND a.s = c.s AND b.s LIKE 're%'"
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("batch", [100, 5000, 40_000])
+def test_the_numbers_of_a_stream(seed: int, batch: int) -> None:
+    table = stream(40_000, seed)
+    found = collect(QUERY, table, batch, sampling=Sampling(seed=seed)).snapshot()
+    types = table["type"].to_numpy(zero_copy_only=False)
+    times = table["ts"].to_numpy()
+    assert found.at == times[-1]
+    recent = times > times[-1] - found.window
+    for name in "ABC":
+        exact = np.count_nonzero(recent & (types == name)) / found.window
+        assert found.rate(name).value == pytest.approx(exact, rel=0.06)
+    assert set(found.rates) == set("ABC")
+    assert near(found.share("a"), 0.2)
+    assert near(found.share("b"), 0.25)
+    assert set(found.local) == {"a", "b"}
+    # Of events that pass their own conditions: a.x is above 0.8, so that b.x, anywhere up to 1, is greater in a tenth.
+    assert near(found.pair("a", "b"), 0.1)
+    assert near(found.pair("b", "c"), 0.05)
+    assert near(found.pair("a", "c"), 0.25)
+
+
+def test_the_same_stream_gives_the_same_statistics() -> None:
+    table = stream(30_000, 1)
+    once, again = (collect(QUERY, table, 700).snapshot() for _ in range(2))
+    assert once == again
+    assert once != collect(QUERY, table, 700, sampling=Sampling(seed=1)).snapshot()
+
+
+def test_a_snapshot_twice_is_the_same() -> None:
+    collector = collect(QUERY, stream(10_000, 1), 700)
+    assert collector.snapshot() == collector.snapshot()
+
+
+def test_statistics_follow_a_drift() -> None:
+    """Half way the values of A rise, so that `a.x < b.x` goes from always to never."""
+    size = 60_000
+    random = np.random.default_rng(5)
+    lifted = np.where(np.arange(size) < size // 2, -1.0, 1.0)
+    kinds = np.array(["A", "B"])[random.integers(0, 2, size)]
+    table = stream(size, 5, type=kinds, x=random.random(size) + np.where(kinds == "A", lifted, 0.0))
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 2000")
+    sampling = Sampling(every=4096)
+    assert collect(query, table.slice(0, size // 2), 1000, sampling=sampling).snapshot().pair("a", "b").value > 0.99
+    assert collect(query, table, 1000, sampling=sampling).snapshot().pair("a", "b").value < 0.01
+    ever = collect(query, table, 1000, sampling=sampling, window=math.inf).snapshot()
+    assert ever.window == table["ts"][-1].as_py() - table["ts"][0].as_py() + 1
+
+
+def test_pairs_are_near_in_time_and_in_order() -> None:
+    """x grows with time: in the pattern's order it always does, in a conjunction as often as not."""
+    table = stream(20_000, 2, x=np.arange(20_000) * 1.0)
+    for pattern, exact in (("SEQ(A a, B b)", 1.0), ("SEQ(B b, A a)", 0.0), ("AND(A a, B b)", 0.5)):
+        query = parse_query(f"PATTERN {pattern} WHERE a.x < b.x WITHIN 50000")
+        assert collect(query, table, 1000).snapshot().pair("a", "b").value == pytest.approx(exact, abs=0.1)
+
+
+def test_two_variables_of_one_type_are_two_events() -> None:
+    table = stream(5000, 3, k=np.arange(5000))
+    query = parse_query("PATTERN AND(A a, A b) WHERE a.k = b.k WITHIN 50000")
+    assert collect(query, table, 1000).snapshot().pair("a", "b").value < 0.001
+
+
+def test_neighbours_in_a_list() -> None:
+    query = parse_query("PATTERN SEQ(A a, B+ b[]) WHERE b[i].x > b[i-1].x AND b.x > a.x WITHIN 50000")
+    found = collect(query, stream(20_000, 4), 3000).snapshot()
+    assert near(found.pair("b", "b"), 0.5)
+    assert near(found.pair("a", "b"), 0.5)
+
+
+def test_nulls_do_not_pass() -> None:
+    half = np.arange(20_000) % 2 == 0
+    table = stream(20_000, 4, x=pa.array(np.ones(20_000), mask=half))
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE a.x = b.x AND b.x IS NULL OR a.k < 0 WITHIN 50000")
+    assert collect(query, table, 3000).snapshot().pair("a", "b").value < 0.001
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE a.x = 1 AND NULL WITHIN 50000")
+    assert near(collect(query, table, 3000).snapshot().share("a"), 0.5)
+
+
+def test_events_that_last() -> None:
+    table = stream(20_000, 4)
+    table = table.append_column("from", pa.array(table["ts"].to_numpy() - 500))
+    intake = Intake(begin="from")
+    query = parse_query("PATTERN AND(A a, B b) WHERE a.begin < b.end AND a.end - a.begin = 500 WITHIN 50000")
+    batch = intake.push(table)
+    assert intake.schema is not None
+    collector = Collector(query, intake.schema, evaluating(intake.schema))
+    collector.observe(batch)
+    assert collector.snapshot().share("a").value > 0.99
+    assert near(collector.snapshot().pair("a", "b"), 0.5)
+
+
+def test_rows_may_bring_new_columns_and_lack_old_ones() -> None:
+    intake = Intake()
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 1000")
+    batches = [
+        intake.push([{"type": "A", "ts": 1, "x": 1.0}, {"type": "B", "ts": 2, "x": 2.0}]),
+        intake.push([{"type": "A", "ts": 3, "x": 1.0, "new": "n"}, {"type": "B", "ts": 4, "x": 2.0}]),
+        intake.push([{"type": "B", "ts": 5}, {"type": "Z", "ts": 6}]),
+    ]
+    assert intake.schema is not None
+    collector = Collector(query, intake.schema, evaluating(intake.schema))
+    for batch in batches:
+        collector.observe(batch)
+    found = collector.snapshot()
+    assert found.pair("a", "b").value == 4.5 / 7  # 4 of 6 pairs: the last B has no x
+    assert found.rate("B").value == 0.5
+
+
+def test_before_any_event_and_without_conditions() -> None:
+    query = parse_query("PATTERN SEQ(A a, B b) WITHIN 10 EVENTS")
+    table = stream(1000, 0)
+    assert collect(query, table.slice(0, 0), 10).snapshot() == Statistics.uniform(query)
+    collector = collect(query, table, 64)
+    assert collector.window is None
+    found = collector.snapshot()
+    assert not found.local
+    assert not found.pairs
+    assert found.rate("A").value == pytest.approx(0.06, rel=0.1)
+
+
+def test_later_than_the_last_event() -> None:
+    collector = collect(QUERY, stream(20_000, 1), 5000, window=10_000)
+    end = collector.latest
+    assert end is not None
+    found = collector.snapshot(end + 10_000)
+    assert found.rate("A").value == 0
+    assert not found.local
+    assert not found.pairs
+    assert collector.snapshot(end).rate("A").value > 0
+
+
+def test_a_batch_much_longer_than_the_window() -> None:
+    """Only its end is looked at."""
+    table = stream(40_000, 6)
+    found = collect(QUERY, table, 40_000, window=20_000).snapshot()
+    assert found.window == 20_000
+    times, types = table["ts"].to_numpy(), table["type"].to_numpy(zero_copy_only=False)
+    exact = np.count_nonzero((types == "A") & (times > times[-1] - 20_000)) / 20_000
+    assert found.rate("A").value == pytest.approx(exact, rel=0.06)
+
+
+def test_few_events_are_asked_anything() -> None:
+    """Of a chunk at most `size` of each type, whatever its length; of a snapshot the pairs of two samples."""
+    table = stream(60_000, 8)
+    intake = Intake()
+    batch = intake.push(table)
+    assert intake.schema is not None
+    evaluate = evaluating(intake.schema)
+    asked: list[int] = []
+
+    def counting(condition: Expression, events: Events) -> Mask:
+        asked.append(len(next(iter(events.values())).places))
+        return evaluate(condition, events)
+
+    collector = Collector(QUERY, intake.schema, counting, sampling=Sampling(size=32))
+    collector.observe(batch)
+    assert asked == [32, 32]  # a and b have a condition of their own
+    asked.clear()
+    collector.snapshot()
+    assert len(asked) == 3
+    assert max(asked) <= 32 * 32
+
+
+@pytest.mark.parametrize("start", [-(2**63) + 1, 2**63 - 4000])
+def test_times_at_the_ends_of_int64(start: int) -> None:
+    table = stream(3000, 9, ts=start + np.arange(3000))
+    found = collect(QUERY, table, 700).snapshot()
+    assert found.rate("A").value == pytest.approx(0.6, rel=0.1)
+    assert near(found.pair("b", "c"), 0.05)
+
+
+def test_state_is_taken_up_again() -> None:
+    table = stream(30_000, 7)
+    intake = Intake()
+    batches = [intake.push(table.slice(start, 900)) for start in range(0, len(table), 900)]
+    assert intake.schema is not None
+    first, second = (Collector(QUERY, intake.schema, evaluating(intake.schema)) for _ in range(2))
+    for batch in batches[:20]:
+        first.observe(batch)
+    state, tables = first.dump()
+    second.load(json.loads(json.dumps(state)), tables)
+    assert second.snapshot() == first.snapshot()
+    for batch in batches[20:]:
+        first.observe(batch)
+        second.observe(batch)
+    assert second.snapshot() == first.snapshot()
+
+
+def test_the_state_of_another_query_is_refused() -> None:
+    collector = collect(QUERY, stream(100, 0), 100)
+    state, tables = collector.dump()
+    other = collect(parse_query("PATTERN SEQ(A a, B b) WITHIN 5"), stream(100, 0), 100)
+    with pytest.raises(StateError, match="another query"):
+        other.load(state, tables)
+    for broken in ({**state, "rates": {}}, {**state, "samples": {}}, {k: v for k, v in state.items() if k != "events"}):
+        with pytest.raises(StateError):
+            collector.load(broken, tables)
+    with pytest.raises(StateError):
+        collector.load(state, [])
+    assert collector.dump()[0] == state
