@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "check": "Say whether queries are right, and where not.",
     "fmt": "Lay out query files in the one canonical way.",
     "explain": "Show how queries would be run.",
+    "stats": "Measure how often a file's events come and how many pass a query's conditions.",
     "generate": "Write a made-up stream of events to a file.",
     "demo": "Run three queries over a made-up stream of trades.",
 }
