@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensue.errors import StateError
 from ensue.spark.files import Folder
+from ensue.spark.logs import check_logs
 from ensue.spark.manifest import VERSION, describe_changes
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def open_checkpoint(spark: SparkSession, pipeline: Pipeline, columns: StructType
     path = pipeline.stream.checkpoint
     folder = Folder(spark, path)
     begun = bool(folder.names("spark/offsets"))
+    if begun:
+        check_logs(spark, folder.join("spark"))
     stored = _read(folder, path) if begun else None
     buckets = pipeline.detection.buckets
     if buckets is None:
