@@ -34,6 +34,7 @@ Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 _FORMAT = 1
 _WINDOWS = 4
 _FIRST = 4096
+"""After so many events the first are sampled; then each time as many as have come three times over, up to `every`."""
 _SOME = 8192
 """How many events of all types are looked at to find some of each; those of a rare type are searched for."""
 
@@ -147,7 +148,7 @@ class Collector:
             self._settle()
         self._pending.append(batch)
         self._waiting += len(batch)
-        if self._waiting >= min(self.sampling.every, max(_FIRST, self._events)):
+        if self._waiting >= min(self.sampling.every, max(_FIRST, 3 * self._events)):
             self._settle()
 
     def _settle(self) -> None:
