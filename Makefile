@@ -10,7 +10,7 @@ ARGS ?=
 LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test test-kafka chaos bench bench-spark lint types fmt fuzz lock clean
+.PHONY: help setup demo test chaos bench bench-spark lint types fmt fuzz lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,11 +52,8 @@ demo: $(READY)  ## three queries over a generated stream of trades
 
 # The kernels are compiled before the workers start: each would wait for a compilation of its own otherwise.
 test: $(READY)  ## all tests, JOBS=2 at a time (ARGS="tests/cli -k run" for some)
-	@$(BIN)/ensue demo --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
-	$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
-
-test-kafka: $(READY)  ## the tests that want a Kafka broker
-	$(BIN)/python -m pytest -q tests/kafka $(ARGS)
+	@$(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 chaos: $(READY)  ## kill streaming runs at random moments, damage checkpoints, compare with batch (ARGS="--help")
 	$(BIN)/python -m tests.spark.chaos $(ARGS)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sink", "kills"), [("native", 8), ("pipeline", 4)])
+@pytest.mark.parametrize(("sink", "kills"), [("native", 8)])
 def test_killed_streams_give_what_batch_gives(spark: SparkSession, tmp_path: Path, sink: str, kills: int) -> None:
     files = make_files(11, FILES_A_START * kills)
     done = run_with_kills(tmp_path, sink, files, kills, random.Random(5))

@@ -24,6 +24,8 @@ KEYED = (
 def trades(spark: SparkSession) -> pa.Table:
     register(spark)
     table = stock_like(2_000, 1)
+    zoned = table["ts"].cast(pa.timestamp("us", "UTC"))
+    table = table.set_column(table.column_names.index("ts"), "ts", zoned)
     spark.createDataFrame(table).createOrReplaceTempView("trades")
     return table
 

@@ -231,7 +231,7 @@ class Engine:
         return Matches.concat([found, self.flush()])
 
     def run_sorted(self, events: object, rows: int) -> Iterator[Matches]:
-        """As `push_sorted`, giving the matches of so many rows at a time: what was found need not all be held at once."""
+        """As `push_sorted`, giving the matches of so many rows at a time, so that not all need be held at once."""
         self._check_open()
         batch = self._intake.sort_all(events)
         for start in range(0, len(batch), rows):

@@ -19,6 +19,8 @@ SMALL = 50_000
 
 _ROWS_EACH = 1_000_000
 _SAMPLE = 200_000
+_ROW_BYTES = 16  # of a file's size, about
+_UNKNOWN = 1e15  # Spark takes what it does not know for larger than anything
 _MOST_SLICES = 256
 _LONGER = 4  # a slice is so many windows long at least, so that little is read twice
 
@@ -50,25 +52,24 @@ class Shards:
 
 
 def plan_shards(rows: DataFrame, key: Column | None, end: Column | None, group: Group) -> Shards:
-    """Count the rows and look at a sample of them; say how to spread them."""
+    """Look at a sample of the rows; say how to spread them."""
     workers = max(1, rows.sparkSession.sparkContext.defaultParallelism)
     sliceable = group.window is not None and end is not None
     if key is None and not sliceable:
         return Shards()
-    count = rows.count()
+    number = key if key is not None else F.lit(0)
+    time = end if end is not None else F.lit(0)
+    sample = rows.select(number.cast("long").alias("key"), time.cast("long").alias("end")).dropna()
+    fraction = min(1.0, _SAMPLE / guess_rows(rows))
+    table = (sample.sample(fraction=fraction, seed=1) if fraction < 1.0 else sample).toArrow()
+    count = table.num_rows / fraction
     if count <= SMALL:
         return Shards()
     wanted = max(workers, math.ceil(count / _ROWS_EACH))
     if not sliceable:
         return Shards(hashed=wanted)
-    assert end is not None and group.window is not None
-    number = key if key is not None else F.lit(0)
-    fraction = min(1.0, _SAMPLE / count)
-    sample = rows.select(number.cast("long").alias("key"), end.alias("end"))
-    table = (sample.sample(fraction=fraction, seed=1) if fraction < 1.0 else sample).dropna().toArrow()
+    assert group.window is not None
     keys, ends = table["key"].to_numpy(), table["end"].to_numpy()
-    if not len(ends):
-        return Shards(hashed=wanted)
     if key is None:
         return Shards(0, ((None, _cuts(ends, wanted, group.window)),))
     hot = []
@@ -81,6 +82,14 @@ def plan_shards(rows: DataFrame, key: Column | None, end: Column | None, group: 
         if cuts:
             hot.append((int(values[place]), cuts))
     return Shards(wanted, tuple(hot))
+
+
+def guess_rows(rows: DataFrame) -> float:
+    """About how many rows there are, from what Spark knows of their size without reading them; rather too few."""
+    size = float(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    if size >= _UNKNOWN:
+        return float(max(rows.count(), 1))
+    return max(size / _ROW_BYTES, 1.0)
 
 
 def _cuts(ends: Int64s, slices: int, window: int) -> tuple[int, ...]:
