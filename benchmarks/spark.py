@@ -253,7 +253,10 @@ def no_op_state(events: Any) -> Any:
             pass
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.Table.from_batches(list(batches))
+        held = list(batches)
+        if not held:
+            return
+        table = pa.Table.from_batches(held)
         buckets = table["bucket"].to_numpy()
         for bucket in np.unique(buckets):
             part = table.filter(pa.array(buckets == bucket))
