@@ -5,7 +5,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
@@ -51,7 +51,7 @@ demo: $(READY)  ## three queries over a generated stream of trades
 	$(BIN)/ensue demo
 
 # The kernels are compiled before the workers start: each would wait for a compilation of its own otherwise.
-test: $(READY)  ## all tests, JOBS=2 at a time (ARGS="tests/cli -k run" for some)
+test: $(READY)  ## all tests, JOBS=3 at a time (ARGS="tests/cli -k run" for some)
 	@$(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
