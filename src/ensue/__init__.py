@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ensue.language import parse
     from ensue.options import Options
     from ensue.pattern.builder import and_, col, event, not_, or_, seq
+    from ensue.runtime.adapting import Adaptation
     from ensue.runtime.engine import Engine
     from ensue.runtime.matches import Matches
 
@@ -37,6 +38,7 @@ _HOMES = {
     "Schema": "ensue.events.schema",
     "DType": "ensue.events.schema",
     "Options": "ensue.options",
+    "Adaptation": "ensue.runtime.adapting",
     "Engine": "ensue.runtime.engine",
     "Matches": "ensue.runtime.matches",
     "EnsueError": "ensue.errors",
@@ -44,6 +46,7 @@ _HOMES = {
 """Where each public name lives; it is loaded when it is first used, so that importing ensue costs next to nothing."""
 
 __all__ = [
+    "Adaptation",
     "DType",
     "Engine",
     "EnsueError",

@@ -10,6 +10,7 @@ from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.planning.plan import Plan
+from ensue.runtime.adapting import Adapt
 from ensue.runtime.compiling import Queries
 from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
@@ -27,11 +28,13 @@ def run(
     strict: bool = False,
     options: Options | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
+    adapt: Adapt | bool | None = None,
 ) -> Matches:
     """All matches of one or several queries in a finite input, which need not be sorted.
 
     `events` is an Arrow table (or anything that gives one), a pandas or polars DataFrame, or a list of dicts; `type`
-    and `ts` name its columns of the event's type and time, `begin` that of the begin of events that last.
+    and `ts` name its columns of the event's type and time, `begin` that of the begin of events that last. With `adapt`
+    plans are kept fit for the stream (see `ensue.Adaptation`), and `matches.journal` tells what was decided.
 
     >>> import ensue
     >>> events = [{"type": "A", "ts": 1}, {"type": "B", "ts": 3}]
@@ -39,7 +42,16 @@ def run(
     {'type': 'B', 'ts': 3}
     """
     engine = Engine(
-        queries, schema, type=type, ts=ts, begin=begin, unit=unit, strict=strict, options=options, plan=plan
+        queries,
+        schema,
+        type=type,
+        ts=ts,
+        begin=begin,
+        unit=unit,
+        strict=strict,
+        options=options,
+        plan=plan,
+        adapt=adapt,
     )
     return engine.push_sorted(events)
 
@@ -56,10 +68,12 @@ def compile(
     strict: bool = False,
     options: Options | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
+    adapt: Adapt | bool | None = None,
 ) -> Engine:
     """An engine for one or several queries, to push events into as they come.
 
     Without a schema the first events tell what columns there are. `lateness` is how far out of order events may come.
+    With `adapt` plans are kept fit for the stream: see `ensue.Adaptation`, and `engine.journal` for what was decided.
     A stream has no end, so each query needs a window, or says WITHIN UNBOUNDED on purpose.
 
     >>> import ensue
@@ -78,6 +92,7 @@ def compile(
         strict=strict,
         options=options,
         plan=plan,
+        adapt=adapt,
     )
     for query in engine.queries:
         if query.within is None:

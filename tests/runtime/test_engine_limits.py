@@ -87,7 +87,7 @@ def test_a_limit_is_not_passed_by_far() -> None:
     with pytest.raises(LimitError):
         for start in range(0, 100_000, 20):
             engine.push(make_events("A" * 10 + "B" * 10, start=start))
-    assert sum(e.partial_matches(s) for e, s in zip(engine._evaluators, engine._states, strict=True)) <= 4_000
+    assert sum(e.partial_matches(s) for e, s in engine._pairs()) <= 4_000
 
 
 def test_memory_budget_raises() -> None:
@@ -274,7 +274,7 @@ def test_a_million_events_of_a_small_window() -> None:
         sizes.append(engine.state_bytes)
     assert engine.counts.processed == 1_000_000
     assert max(sizes[10:]) <= 1.5 * max(sizes[:3])
-    assert engine._evaluators[0].partial_matches(engine._states[0]) == 0
+    assert engine._lanes[0].evaluator.partial_matches(engine._lanes[0].state) == 0
     assert abs(total - 1_000_000 * 19 / 9 / 5) < 10_000  # each of 19 distances, both types, equal x
 
 

@@ -108,11 +108,11 @@ def test_some_cases_make_use_of_stored_joins() -> None:
     engine = ensue.compile(query, plan=Plan((left_deep(["a", "b", "c"], stored=True),)))
     found = [len(engine.push([event])) for event in events]
     assert found == [0, 0, 0, 0, 3, 3]
-    held = [e.partial_matches(s) for e, s in zip(engine._evaluators, engine._states, strict=True)]
+    held = [e.partial_matches(s) for e, s in engine._pairs()]
     assert held == [3]
     lazy = ensue.compile(query, plan=Plan((left_deep(["c", "b", "a"]),)))
     assert sum(len(lazy.push([event])) for event in events) == 6
-    assert [e.partial_matches(s) for e, s in zip(lazy._evaluators, lazy._states, strict=True)] == [0]
+    assert [e.partial_matches(s) for e, s in lazy._pairs()] == [0]
 
 
 @pytest.mark.parametrize(

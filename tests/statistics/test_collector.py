@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.cli.stats import evaluating
 from ensue.errors import StateError
 from ensue.events.intake import Intake
 from ensue.language import parse_query
 from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query
+from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector, Sampling
 from ensue.statistics.sampling import Events, Mask
 from ensue.statistics.snapshot import Estimate, Statistics

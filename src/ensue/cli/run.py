@@ -12,7 +12,14 @@ from click.core import ParameterSource
 from ensue.cli.options import schema_options
 from ensue.cli.schemas import ColumnNames
 
-_LOCAL_ONLY = {"late": "--late", "rejects": "--rejects", "batch_size": "--batch-size"}
+_LOCAL_ONLY = {
+    "late": "--late",
+    "rejects": "--rejects",
+    "batch_size": "--batch-size",
+    "adapt": "--adapt",
+    "planner": "--planner",
+    "journal": "--journal",
+}
 _SPARK_ONLY = {
     "aside": "--aside",
     "stream": "--stream",
@@ -53,6 +60,9 @@ class RunOptions:
     max_partial_matches: int | None
     memory: str | None
     on_limit: Literal["error", "shed"]
+    adapt: str | None
+    planner: str
+    journal: str | None
     stream: bool
     trigger: str | None
     checkpoint: str | None
@@ -130,6 +140,21 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     "--max-partial-matches", type=click.IntRange(1), metavar="N", help="Stop when there are more unfinished ones."
 )
 @click.option("--memory", metavar="SIZE", help="Stop when more memory would be needed, such as 2GB.")
+@click.option(
+    "--adapt",
+    is_flag=False,
+    flag_value="invariants",
+    type=click.Choice(["invariants", "threshold", "unconditional", "static"]),
+    help="Local: keep plans fit for the stream, replanning by this rule. [with no value: invariants]",
+)
+@click.option(
+    "--planner",
+    type=click.Choice(["rate", "greedy", "order", "zstream", "bushy"]),
+    default="greedy",
+    show_default=True,
+    help="Local: how --adapt makes plans.",
+)
+@click.option("--journal", metavar="FILE", help="Local: where --adapt writes what it decided and why, as JSON lines.")
 @click.option(
     "--on-limit",
     type=click.Choice(["error", "shed"]),

@@ -41,6 +41,8 @@ def run_local(asked: RunOptions) -> None:
         raise click.UsageError(f"--backend local cannot read {asked.input_format}; leave --backend out to use Spark")
     if asked.format == "table":
         raise click.UsageError("--format table is Spark's; --backend local writes jsonl, csv or parquet")
+    if asked.journal is not None and asked.adapt is None:
+        raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
     text = read_text(asked.queries)
     chosen = choose_queries(parse_text(text), asked.names)
     allowed = None if asked.lateness is None else read_lateness(asked.lateness)
@@ -87,6 +89,7 @@ def run_local(asked: RunOptions) -> None:
                 lateness=allowed,
                 strict=asked.strict,
                 options=options,
+                adapt=None if asked.adapt is None else ensue.Adaptation(planner=asked.planner, decision=asked.adapt),
             )
             for matches in find_matches(engine, events, asked.batch_size, aside):
                 if most is not None and asked.on_limit == "error" and engine.counts.matches > most:
@@ -94,8 +97,21 @@ def run_local(asked: RunOptions) -> None:
                 write_matches(matches, out)
                 progress.update()
                 clock.stop("start" if "start" not in clock.seconds else "run")
+    if asked.journal is not None:
+        write_journal(asked.journal, engine)
     if not asked.quiet:
         click.echo(summarize(engine, aside, clock), err=True)
+
+
+def write_journal(path: str, engine: Engine) -> None:
+    """Write what was decided about plans, an object a line."""
+    from ensue.events.json_text import to_json
+
+    try:
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.writelines(to_json(entry.to_json()) + "\n" for entry in engine.journal)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another file with --journal") from error
 
 
 def _allow_unbounded(query: Query) -> Query:
@@ -220,6 +236,9 @@ def summarize(engine: Engine, aside: Asides, clock: _Clock) -> str:
     if aside.first_reason is not None:
         where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
         lines.insert(1, f"first rejected: {aside.first_reason}{where}")
+    if engine.journal:
+        replaced = sum(entry.replaced for entry in engine.journal)
+        lines.append(f"plans: {len(engine.journal)} times planned anew, {replaced} times replaced")
     if counts.shed_matches or counts.shed_partial_matches:
         lines.append(f"dropped: {counts.shed_matches:,} matches, {counts.shed_partial_matches:,} partial matches")
     return "\n".join(lines)

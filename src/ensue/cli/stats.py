@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ensue.events.intake import Intake
     from ensue.events.schema import Schema
     from ensue.pattern.query import Query
-    from ensue.statistics.collector import Collector, Evaluate
+    from ensue.statistics.collector import Collector
     from ensue.statistics.snapshot import Statistics
 
 
@@ -123,6 +122,7 @@ def _make_collectors(queries: tuple[Query, ...], schema: Schema, window: str | N
     from ensue.pattern.check import check
     from ensue.pattern.expressions import Duration
     from ensue.pattern.types import fold_duration
+    from ensue.runtime.sampled import evaluating
     from ensue.statistics.collector import Collector, Sampling
 
     length: float = math.inf
@@ -137,34 +137,6 @@ def _make_collectors(queries: tuple[Query, ...], schema: Schema, window: str | N
         sampling = Sampling(size=256, every=16_384, seed=seed)
         found[query.name or ""] = Collector(query, schema, evaluating(schema), window=length, sampling=sampling)
     return found
-
-
-def evaluating(schema: Schema) -> Evaluate:
-    """How conditions are asked of sampled events: by the evaluator of whole columns."""
-    import numpy as np
-
-    from ensue.pattern.expressions import Aggregate, Attribute, Expression
-    from ensue.runtime.columns import evaluate_column, read_attribute, time_step
-    from ensue.runtime.values import Column, Kind
-    from ensue.statistics.sampling import Chosen, Mask
-
-    step = time_step(schema)
-
-    def evaluate(condition: Expression, events: Mapping[str, Chosen]) -> Mask:
-        def look_up(node: Attribute | Aggregate) -> Column:
-            chosen = events[node.variable]
-            sample = chosen.sample
-            column = read_attribute(node.name or "", sample.table, sample.begin, sample.end, schema)
-            null = None if column.null is None else column.null[chosen.places]
-            return replace(column, values=column.values[chosen.places], null=null)
-
-        count = len(next(iter(events.values())).places)
-        found = evaluate_column(condition, look_up, step).stretch(count)
-        if found.kind is not Kind.BOOL:
-            return np.zeros(count, dtype=np.bool_)  # NULL is not true
-        return found.values if found.null is None else found.values & ~found.null
-
-    return evaluate
 
 
 def _show(name: str, statistics: Statistics, schema: Schema) -> None:

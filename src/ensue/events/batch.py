@@ -17,7 +17,8 @@ class EventBatch:
     """Accepted events, ordered by (end, arrival).
 
     `table` holds all columns, those of the schema cast to their types. `begin` is the very array `end` where events are
-    points. `type_names[type_codes[i]]` is the type of row i; its sequence number is `first + i`.
+    points. `type_names[type_codes[i]]` is the type of row i; its sequence number is `first + i`, or `seqs[i]` of rows
+    that were picked out of a stream.
     """
 
     table: pa.Table
@@ -26,6 +27,7 @@ class EventBatch:
     type_codes: Int32s
     type_names: list[str]
     first: int
+    seqs: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.end)
@@ -35,7 +37,8 @@ class EventBatch:
         end = self.end[start:stop]
         begin = end if self.begin is self.end else self.begin[start:stop]
         table = self.table.slice(start, stop - start)
-        return EventBatch(table, end, begin, self.type_codes[start:stop], self.type_names, self.first + start)
+        seqs = None if self.seqs is None else self.seqs[start:stop]
+        return EventBatch(table, end, begin, self.type_codes[start:stop], self.type_names, self.first + start, seqs)
 
 
 def encode_types(column: pa.ChunkedArray) -> tuple[Int32s, list[str]]:

@@ -73,6 +73,10 @@ class Branch:
         """Whether a match may have nothing after the absence's place, and is then known only after its window."""
         return all(self.variable(name).minimum == 0 for name in negation.before)
 
+    def looks_back(self, negation: Negation) -> bool:
+        """Whether a match may have nothing before the absence's place, so that it reaches back a window."""
+        return all(self.variable(name).minimum == 0 for name in negation.after)
+
     @property
     def is_chain(self) -> bool:
         """Whether the variables are totally ordered, as NEXT and STRICT need."""

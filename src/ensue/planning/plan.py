@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations, permutations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ensue.errors import PlanError
 from ensue.pattern.normalize import Branch
@@ -55,6 +55,28 @@ def _format_tree(tree: Tree, is_root: bool) -> str:
         return tree.variable
     star = "*" if tree.stored and not is_root else ""  # what the root finds is the result, which is not kept
     return f"({_format_tree(tree.left, False)} ⋈ {_format_tree(tree.right, False)}){star}"
+
+
+def dump_plan(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON-able values, for `load_plan`.
+
+    >>> dump_plan(Plan((Join(Leaf("a"), Leaf("b"), stored=True),)))
+    {'trees': [['a', 'b', True]], 'index': True}
+    """
+
+    def dump(tree: Tree) -> Any:
+        return tree.variable if isinstance(tree, Leaf) else [dump(tree.left), dump(tree.right), tree.stored]
+
+    return {"trees": [dump(tree) for tree in plan.trees], "index": plan.index}
+
+
+def load_plan(data: Mapping[str, Any]) -> Plan:
+    """The plan that `dump_plan` was given."""
+
+    def load(tree: Any) -> Tree:
+        return Leaf(tree) if isinstance(tree, str) else Join(load(tree[0]), load(tree[1]), bool(tree[2]))
+
+    return Plan(tuple(load(tree) for tree in data["trees"]), bool(data["index"]))
 
 
 def variables_of(tree: Tree) -> tuple[str, ...]:

@@ -74,11 +74,7 @@ def find_spread(query: Query, schema: Schema) -> Spread:
     Key(every=('id',), by_type=(), null_matches=False)
     """
     branches = normalize(query)
-    looks_back = any(
-        all(branch.variable(name).minimum == 0 for name in negation.after)
-        for branch in branches
-        for negation in branch.negations
-    )
+    looks_back = any(branch.looks_back(negation) for branch in branches for negation in branch.negations)
     counts = isinstance(query.within, CountWindow)
     window = None
     if isinstance(query.within, TimeWindow):

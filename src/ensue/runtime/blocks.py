@@ -85,6 +85,36 @@ def distinct_events(block: MatchBlock) -> Int64s:
     return np.flatnonzero(seen) + low
 
 
+def first_events(block: MatchBlock) -> Int64s:
+    """For each match the least sequence number of its events."""
+    least = np.full(len(block), np.iinfo(np.int64).max, dtype=np.int64)
+    for bound in block.variables.values():
+        if isinstance(bound, EventLists):
+            bound = edge_events(bound, last=False)  # lists are in order
+        if bound is not None:
+            np.minimum(least, np.where(bound < 0, least, bound), out=least)
+    return least
+
+
+def select_matches(block: MatchBlock, keep: npt.NDArray[np.bool_]) -> MatchBlock:
+    """The matches of a block that the mask keeps."""
+    if keep.all():
+        return block
+    variables: dict[str, Bound] = {}
+    for name, bound in block.variables.items():
+        if isinstance(bound, EventLists):
+            lengths = np.diff(bound.offsets)
+            offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[keep])])
+            null = None if bound.null is None else bound.null[keep]
+            variables[name] = EventLists(offsets, bound.seqs[np.repeat(keep, lengths)], null)
+        else:
+            variables[name] = None if bound is None else bound[keep]
+    if not block.is_timed:
+        return replace(block, variables=variables)
+    times = {name: getattr(block, name)[keep] for name in ("begin", "end", "detected")}
+    return replace(block, variables=variables, **times)
+
+
 def one_of_each(block: MatchBlock) -> Int64s:
     """For each match the sequence number of some event of it."""
     chosen = np.full(len(block), -1, dtype=np.int64)

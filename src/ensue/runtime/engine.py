@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ensue.errors import LimitError, PlanError, StateError
-from ensue.events.batch import EventBatch
+from ensue.events.batch import EventBatch, Int64s
 from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
 from ensue.events.times import read_time
@@ -21,10 +23,12 @@ from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import TimeWindow
 from ensue.pattern.types import fold_duration
-from ensue.planning.plan import Plan
+from ensue.planning.plan import Plan, dump_plan
+from ensue.runtime.adapting import Adapt, Adapter, Cadence, Entry, read_adapt
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
 from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
@@ -77,6 +81,7 @@ class Engine:
         strict: bool = False,
         options: Options | None = None,
         plan: Plan | Mapping[str, Plan] | None = None,
+        adapt: Adapt | bool | None = None,
     ) -> None:
         self.queries = read_queries(queries)
         self.options = options or Options()
@@ -94,12 +99,18 @@ class Engine:
         )
         self._types = frozenset(name for query in self.queries for name in query.types)
         self._strings = StringTable()
-        self._evaluators: list[Evaluator] = []
-        self._states: list[State] = []
+        self._lanes: list[Lane] = []
+        self._adaptation = read_adapt(adapt)
+        self._adapters: dict[str, Adapter] = {}
+        self._cadence = Cadence(self._adaptation) if self._adaptation is not None else None
+        self._journal: list[Entry] = []
+        self._journal_taken = 0
         self._rows: RowStore | None = None
         self._ignored = 0
         self._matches = 0
         self._since_tidy = 0
+        self._taken = 0  # the next event's number
+        self._time: int | None = None  # that the evaluators have reached
         self._ended = False
         self._type_column = type if schema is None else schema.type
         self._paths: dict[Any, EventPath | None] = {}
@@ -130,20 +141,23 @@ class Engine:
             held=counts.held,
             ignored=self._ignored,
             matches=self._matches,
-            shed_matches=sum(state.shed_matches for state in self._states),
-            shed_partial_matches=sum(state.shed_partial for state in self._states),
+            shed_matches=sum(state.shed_matches for _, state in self._pairs()),
+            shed_partial_matches=sum(state.shed_partial for _, state in self._pairs()),
         )
 
     @property
     def kernel_seconds(self) -> float:
         """Time spent inside kernels."""
-        return sum(evaluator.seconds[0] for evaluator in self._evaluators)
+        return sum(evaluator.seconds[0] for evaluator, _ in self._pairs())
 
     @property
     def state_bytes(self) -> int:
         """Memory of the state: buffers, partial matches, rows that may still be in a result."""
         rows = self._rows.nbytes if self._rows is not None else 0
-        return rows + sum(state.arena.nbytes for state in self._states)
+        return rows + sum(state.arena.nbytes for _, state in self._pairs())
+
+    def _pairs(self) -> list[tuple[Evaluator, State]]:
+        return [pair for lane in self._lanes for pair in lane.pairs]
 
     def _bind(self, schema: Schema) -> None:
         """Make the evaluators, now that the columns are known."""
@@ -153,10 +167,20 @@ class Engine:
         if any(e.assembly.uses_ranks for e in evaluators):
             strings = StringTable(ordered=True)
             evaluators = self._make_evaluators(schema, strings)
-        self._strings, self._evaluators = strings, evaluators
-        self._states = [evaluator.new_state() for evaluator in evaluators]
+        self._strings, self._lanes = strings, [Lane(evaluator) for evaluator in evaluators]
+        self._make_adapters(schema)
         self._rows = RowStore(schema, self._intake.layout)
         self._paths = {}
+
+    def _make_adapters(self, schema: Schema) -> None:
+        self._adapters = {}
+        if self._adaptation is None:
+            return
+        for lane in self._lanes:
+            evaluator = lane.evaluator
+            if Adapter.fits(evaluator.query):
+                arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self._adaptation)
+                self._adapters[evaluator.name] = Adapter(*arguments)
 
     def _make_evaluators(self, schema: Schema, strings: StringTable) -> list[Evaluator]:
         return [make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries]
@@ -187,7 +211,7 @@ class Engine:
     @property
     def next_due(self) -> int | None:
         """A time before which `advance` finds nothing to do; None if there is nothing to wait for."""
-        due = [self._intake.first_held, *(e.next_due(s) for e, s in zip(self._evaluators, self._states, strict=True))]
+        due = [self._intake.first_held, *(evaluator.next_due(state) for evaluator, state in self._pairs())]
         return min((time for time in due if time is not None), default=None)
 
     def push_event(self, event: Mapping[str, Any]) -> Matches:
@@ -217,8 +241,9 @@ class Engine:
         assert self.schema is not None
         self._paths[kind] = None
         try:
-            lanes = list(zip(self._evaluators, self._states, strict=True))
-            path = EventPath(kind, self.schema, self._intake, self._rows, self._strings, lanes)
+            if any(lane.retiring for lane in self._lanes):
+                raise ValueError("while a plan is being replaced, events take the way of batches")
+            path = EventPath(kind, self.schema, self._intake, self._rows, self._strings, self._pairs())
         except ValueError:
             return None
         self._paths[kind] = path
@@ -244,11 +269,9 @@ class Engine:
         self._check_open()
         found = self._process(self._intake.drain())
         self._ended = True
-        if not self._evaluators:
+        if not self._lanes:
             return found
-        blocks: list[MatchBlock] = []
-        for evaluator, state in zip(self._evaluators, self._states, strict=True):
-            blocks += evaluator.advance(state, NULL, evaluator.ranks(self._strings), ended=True)
+        blocks = [block for lane in self._lanes for block in lane.advance(NULL, self._strings, ended=True)]
         return Matches.concat([found, self._result(blocks)])
 
     def _check_open(self) -> None:
@@ -260,8 +283,38 @@ class Engine:
         schema = self._intake.schema
         if schema is None:
             return Matches([], None)
-        if not self._evaluators:
+        if not self._lanes:
             self._bind(schema)
+        if not self._adapters or self._cadence is None:
+            return self._take(batch, until)
+        return self._take_adapting(batch, until, self._cadence)
+
+    def _take_adapting(self, batch: EventBatch, until: int | None, cadence: Cadence) -> Matches:
+        """Take a batch in, by parts if it is long, so that plans can be replaced between them."""
+        found = []
+        start = 0
+        while True:
+            stop = min(max(cadence.next - batch.first, start + 1), len(batch))
+            part = batch.slice(start, stop)
+            last = stop >= len(batch)
+            found.append(self._take(part, until if last else int(part.end[-1])))
+            if batch.first + stop >= cadence.next:
+                self._adapt(batch.first + stop, cadence)
+            start = stop
+            if last:
+                return found[0] if len(found) == 1 else Matches.concat(found)
+
+    def _adapt(self, next_event: int, cadence: Cadence) -> None:
+        """Let each query's plan be checked."""
+        assert self._rows is not None
+        started = time.perf_counter()
+        for name, adapter in self._adapters.items():
+            entry = adapter.check(self._rows, next_event, partial(self._swap, name))
+            if entry is not None:
+                self._journal.append(entry)
+        cadence.checked(next_event, time.perf_counter() - started)
+
+    def _take(self, batch: EventBatch, until: int | None) -> Matches:
         assert self._rows is not None
         known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
         if len(batch):
@@ -270,11 +323,13 @@ class Engine:
             self._rows.append(batch, keep)
         blocks: list[MatchBlock] = []
         watermark = self._intake.watermark if until is None else until
-        for evaluator, state in zip(self._evaluators, self._states, strict=True):
-            blocks += evaluator.step(state, batch, self._strings)
+        self._taken = max(self._taken, batch.first + len(batch))
+        if watermark is not None:
+            self._time = watermark
+        for lane in self._lanes:
+            blocks += lane.step(batch, self._strings)
             if watermark is not None:
-                later = evaluator.advance(state, watermark, evaluator.ranks(self._strings), ended=False)
-                blocks += [block for block in later if len(block)]
+                blocks += [block for block in lane.advance(watermark, self._strings) if len(block)]
         result = self._result(blocks)
         self._since_tidy += len(batch)
         if self._since_tidy >= _TIDY_EVERY:
@@ -285,7 +340,7 @@ class Engine:
     def _result(self, blocks: list[MatchBlock]) -> Matches:
         assert self._rows is not None
         self._matches += sum(len(block) for block in blocks)
-        return Matches(blocks, self._rows.view(), self.schema, self.explain)
+        return Matches(blocks, self._rows.view(), self.schema, self.explain, lambda: self.journal)
 
     # -- memory ------------------------------------------------------------------------------------------------------
     def _tidy(self) -> None:
@@ -293,16 +348,28 @@ class Engine:
         assert self._rows is not None
         self._since_tidy = 0
         oldest = self._intake.counts.processed
-        for evaluator, state in zip(self._evaluators, self._states, strict=True):
+        for evaluator, state in self._pairs():
             evaluator.tidy(state)
             held = evaluator.oldest_event(state)
             if held is not None:
                 oldest = min(oldest, held)
+        if self._adaptation is not None:
+            oldest = min(oldest, self._first_in_window(oldest))
         self._rows.release(oldest)
-        live = [codes for e, s in zip(self._evaluators, self._states, strict=True) for codes in e.live_strings(s)]
+        live = [codes for evaluator, state in self._pairs() for codes in evaluator.live_strings(state)]
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self._strings) > 2 * len(codes) + 1024:
             self._strings.retain(codes)
+
+    def _first_in_window(self, otherwise: int) -> int:
+        """The first event that a plan that takes over might need: those of the longest window are kept for it."""
+        assert self._rows is not None
+        windows = [w for lane in self._lanes if (w := lane.evaluator.assembly.window) is not None]
+        now = self._time
+        if now is None or not windows:
+            return otherwise
+        first = self._rows.first_after(now - max(windows))
+        return otherwise if first is None else first
 
     def _check_memory(self) -> None:
         budget = self.options.memory_budget
@@ -315,6 +382,66 @@ class Engine:
                 "narrow the queries (a shorter WITHIN, conditions on single events), push smaller batches, "
                 "or raise memory_budget"
             )
+
+    # -- plans -------------------------------------------------------------------------------------------------------
+    def plan_of(self, name: str) -> Plan:
+        """The plan that a query is run by now; it is known once the columns are."""
+        return self._lane(name).evaluator.plan
+
+    def replace_plan(self, name: str, plan: Plan, method: Method = "replay") -> None:
+        """Let another plan of a query take over from now on; no match is lost, none is found twice.
+
+        `method` says how: see `ensue.runtime.lanes`. Queries with a window of time under USING ANY can be replanned.
+        Where an absence may lie before the match, it is always replay. The engine must have been told to `adapt`
+        ('static' is enough), so that it keeps the rows of the last window.
+        """
+        if self._adaptation is None:
+            raise PlanError("the engine does not keep what another plan needs; give it adapt='static' or another")
+        query = self._lane(name).evaluator.query
+        if not Adapter.fits(query):
+            raise PlanError(f"query `{name}` cannot be replanned: it has no window of time, or USING is not ANY")
+        self._swap(name, plan, method)
+        self._adapters[name].plan = plan
+
+    def _swap(self, name: str, plan: Plan, method: Method) -> int:
+        """Let a plan take over; the number of events that were gone through again."""
+        assert self._rows is not None and self.schema is not None
+        lane = self._lane(name)
+        evaluator = make_evaluator(lane.evaluator.query, self.schema, self._strings, self.options, plan)
+        now = self._time
+        if now is None or any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations):
+            method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
+        recent: list[EventBatch] = []
+        if now is not None and method == "replay":
+            first = self._rows.first_after(now - lane.window)
+            recent = [] if first is None else self._rows.batches(first)
+        lane.replace(
+            evaluator,
+            method,
+            now=NULL + 1 if now is None else now,
+            first=self._taken,
+            recent=recent,
+            strings=self._strings,
+        )
+        self._paths = {}
+        return sum(map(len, recent))
+
+    @property
+    def journal(self) -> list[Entry]:
+        """What was decided about plans, and why; see `ensue.runtime.adapting`."""
+        return list(self._journal)
+
+    def take_journal(self) -> list[Entry]:
+        """The entries of the journal since the last call."""
+        new = self._journal[self._journal_taken :]
+        self._journal_taken = len(self._journal)
+        return new
+
+    def _lane(self, name: str) -> Lane:
+        for lane in self._lanes:
+            if lane.evaluator.name == name:
+                return lane
+        raise PlanError(f"no query is called `{name}`, or the columns are not known yet")
 
     # -- what was set aside ------------------------------------------------------------------------------------------
     def take_late(self) -> pa.Table | None:
@@ -338,22 +465,25 @@ class Engine:
         >>> len(after.push([{"type": "B", "ts": 2}]))
         1
         """
-        if self._evaluators:
+        if self._lanes:
             self._tidy()
         parts = {"intake": self._intake.dump(), "strings": self._strings.dump()}
         if self._rows is not None:
             parts["rows"] = self._rows.dump()
+        parts |= {f"adapter {name}": adapter.dump() for name, adapter in self._adapters.items()}
         tables = [table for _, part in parts.values() for table in part]
         state = {
             "queries": [str(query) for query in self.queries],
-            "programs": [e.digest for e in self._evaluators],
+            "lanes": [lane.dump() for lane in self._lanes],
             "parts": {name: {"state": part[0], "tables": len(part[1])} for name, part in parts.items()},
             "ignored": self._ignored,
             "matches": self._matches,
             "ended": self._ended,
-            "shed": [[s.shed_matches, s.shed_partial] for s in self._states],
+            "taken": self._taken,
+            "time": self._time,
+            "next_check": None if self._cadence is None else self._cadence.next,
         }
-        return pack(state, [s.arena for s in self._states], tables)
+        return pack(state, [part.arena for _, part in self._pairs()], tables)
 
     def restore(self, data: bytes) -> None:
         """Go on from a snapshot. One that is damaged, or of other queries or another plan, is refused."""
@@ -368,33 +498,50 @@ class Engine:
             parts[name] = (part["state"], tables[:count])
             tables = tables[count:]
         intake = Intake.load(*parts["intake"], self._lateness)
-        if intake.schema is not None and state["programs"]:
+        if intake.schema is not None and state["lanes"]:
             if self.schema is not None and self.schema != intake.schema:
                 raise StateError("the snapshot is of events with other columns")
-            strings = StringTable.load(*parts["strings"])
-            evaluators = self._make_evaluators(intake.schema, strings)
-            if [e.digest for e in evaluators] != state["programs"]:
-                raise StateError("the snapshot is of another plan, or of another version of ensue")
-            self._strings, self._evaluators = strings, evaluators
-            self._states = [State(arena, *shed) for arena, shed in zip(arenas, state["shed"], strict=True)]
+            self._strings = StringTable.load(*parts["strings"])
+            self._lanes = self._load_lanes(state["lanes"], arenas, intake.schema)
             self._rows = RowStore.load(intake.schema, *parts["rows"])
+            self._make_adapters(intake.schema)
+            for name, adapter in self._adapters.items():
+                if f"adapter {name}" not in parts:
+                    raise StateError("the snapshot is of an engine that did not adapt; go on without adapt=…")
+                adapter.load(*parts[f"adapter {name}"], self._lane(name).evaluator.plan)
         elif intake.schema is not None:
             self._bind(intake.schema)
         else:
-            self._strings, self._evaluators, self._states, self._rows = StringTable(), [], [], None
+            self._strings, self._lanes, self._rows = StringTable(), [], None
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
+        self._taken, self._time = state["taken"], state["time"]
+        if self._cadence is not None and state["next_check"] is not None:
+            self._cadence.next = state["next_check"]
         self._since_tidy = 0
         self._paths = {}
+
+    def _load_lanes(self, dumped: Sequence[Any], arenas: Sequence[Int64s], schema: Schema) -> list[Lane]:
+        lanes = []
+        rest = list(arenas)
+        for query, pairs in zip(self.queries, dumped, strict=True):
+            asked = self._plans.get(query.name or "")
+            if asked is not None and dump_plan(asked) != pairs[0]["plan"]:
+                raise StateError(f"the snapshot is of another plan of query `{query.name}`")
+            make = partial(make_evaluator, query, schema, self._strings, self.options)
+            lanes.append(Lane.load(pairs, rest[: len(pairs)], make))
+            rest = rest[len(pairs) :]
+        return lanes
 
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:
         """The plans: the tree of joins, where each condition is decided, what is stored. text, mermaid or json."""
         from ensue.planning.explain import explain
 
-        if not self._evaluators:
+        if not self._lanes:
             return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
-        return explain([(e.query, e.plan, e.schema) for e in self._evaluators], format)
+        evaluators = [lane.evaluator for lane in self._lanes]
+        return explain([(e.query, e.plan, e.schema) for e in evaluators], format)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)

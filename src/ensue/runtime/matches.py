@@ -35,6 +35,7 @@ class Matches:
         rows: RowView | None,
         schema: Schema | None = None,
         explanation: str | Callable[[], str] = "",
+        journal: Callable[[], list[Any]] = list,
     ) -> None:
         """Take blocks whose events are in `rows`; nothing is made of them before someone looks.
 
@@ -45,6 +46,7 @@ class Matches:
         self.schema = schema if schema is not None or rows is None else rows.schema
         self._parts = [_Part(block, rows) for block in blocks if rows is not None]
         self._explanation = explanation
+        self._journal = journal
 
     @classmethod
     def concat(cls, results: Iterable[Matches]) -> Matches:
@@ -53,6 +55,7 @@ class Matches:
         joined = cls([], None, next((r.schema for r in results if r.schema is not None), None))
         joined._parts = [part for result in results for part in result._parts]
         joined._explanation = next((r._explanation for r in results if r._explanation), "")
+        joined._journal = next((r._journal for r in results if r._journal is not list), list)
         return joined
 
     @property
@@ -78,7 +81,7 @@ class Matches:
         if isinstance(key, str):
             if key not in self.names:
                 raise KeyError(f"no query is called `{key}`; there are {', '.join(self.names) or 'none'}")
-            only = Matches([], None, self.schema, self._explanation)
+            only = Matches([], None, self.schema, self._explanation, self._journal)
             only._parts = [part for part in self._parts if part.name == key]
             return only
         place = key + len(self) if key < 0 else key
@@ -91,6 +94,11 @@ class Matches:
     def explain(self) -> str:
         """How the matches were found: the plan, in words."""
         return self._explanation if isinstance(self._explanation, str) else self._explanation()
+
+    @property
+    def journal(self) -> list[Any]:
+        """What was decided about plans so far, and why (`ensue.runtime.adapting.Entry`); empty without adaptation."""
+        return self._journal()
 
     def to_arrow(self) -> pa.Table:
         """One row a match; the columns of several queries side by side, null where a query does not have them."""

@@ -40,7 +40,7 @@ def prepare(assembly: Assembly, batch: EventBatch, schema: Schema, strings: Stri
     columns = np.empty((at.T_ATTRIBUTES + len(assembly.attributes), len(chosen)), dtype=np.int64)
     if not len(chosen):
         return Prepared(columns, 0)
-    columns[at.T_SEQ] = chosen + batch.first
+    columns[at.T_SEQ] = chosen + batch.first if batch.seqs is None else batch.seqs[chosen]
     if len(chosen) < len(batch):
         batch = _take(batch, chosen, assembly)
     columns[at.T_END] = batch.end

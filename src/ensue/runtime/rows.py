@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ensue.errors import InternalError, StateError
-from ensue.events.batch import EventBatch, Int64s, plain_text
+from ensue.events.batch import EventBatch, Int64s, encode_types, plain_text
 from ensue.events.casting import arrow_type, infer_aware, infer_dtype
 from ensue.events.intake import cast_table, event_times
 from ensue.events.readers import read_table
@@ -214,6 +214,30 @@ class RowStore:
         if base is None:
             base = pa.schema([(name, arrow_type(dtype)) for name, dtype in self.schema.columns.items()])
         return RowView(tuple(self._chunks), self.schema, base)
+
+    def first_after(self, time: int) -> int | None:
+        """The sequence number of the first row that ends after a time; None if there is none."""
+        self._settle()
+        for chunk in self._chunks:
+            end = chunk.times()[1]
+            if int(end[-1]) > time:
+                return int(chunk.seqs[np.searchsorted(end, time, side="right")])
+        return None
+
+    def batches(self, first: int) -> list[EventBatch]:
+        """The rows from a sequence number on, as batches in their order."""
+        self._settle()
+        self._thin()
+        found = []
+        for chunk in self._chunks:
+            start = int(np.searchsorted(chunk.seqs, first))
+            if start < len(chunk.seqs):
+                begin, end = chunk.times()
+                table, ends, seqs = chunk.table().slice(start), end[start:], chunk.seqs[start:]
+                codes, names = encode_types(table.column(self.schema.type))
+                begins = ends if begin is end else begin[start:]
+                found.append(EventBatch(table, ends, begins, codes, names, int(seqs[0]), seqs))
+        return found
 
     def release(self, before: int) -> None:
         """Forget rows below this sequence number.

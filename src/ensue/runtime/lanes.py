@@ -1,0 +1,137 @@
+"""A query as it runs: an evaluator with its state, and how another plan takes over from it while events come.
+
+Two ways lead from one plan to another, and neither loses or doubles a match:
+
+- **replay**: the new plan's state is made from the rows of the last window, what it finds in them is known already and
+  dropped, and it takes over at once;
+- **side by side** [Kolchinsky/Schuster 2.2]: the new plan starts empty, and the old one goes on for a window. A match
+  that holds an event from before the start is the old one's, every other the new one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from ensue.errors import PlanError, StateError
+from ensue.events.batch import EventBatch, Int64s
+from ensue.planning.plan import Plan, dump_plan, load_plan
+from ensue.runtime.blocks import MatchBlock, first_events, select_matches
+from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.strings import StringTable
+
+Method: TypeAlias = Literal["replay", "side by side"]
+
+
+@dataclass(slots=True)
+class Retiring:
+    """A plan that has been replaced: it finds the matches with an event before `first`, until time reaches `until`."""
+
+    evaluator: Evaluator
+    state: State
+    first: int
+    until: int
+
+
+class Lane:
+    """One query's evaluators and states."""
+
+    def __init__(self, evaluator: Evaluator, state: State | None = None) -> None:
+        self.evaluator = evaluator
+        self.state = evaluator.new_state() if state is None else state
+        self.retiring: list[Retiring] = []
+
+    @property
+    def pairs(self) -> list[tuple[Evaluator, State]]:
+        """All evaluators with their states."""
+        return [(self.evaluator, self.state), *((old.evaluator, old.state) for old in self.retiring)]
+
+    @property
+    def window(self) -> int:
+        """The window in the time column's units."""
+        window = self.evaluator.assembly.window
+        if window is None:
+            raise PlanError(f"query `{self.evaluator.name}` has no window of time: its plan cannot be replaced")
+        return window
+
+    def dump(self) -> list[dict[str, Any]]:
+        """What the pairs are, beside their states' arrays, as JSON-able values."""
+        found = []
+        limits: list[tuple[int | None, int | None]] = [(None, None), *((old.first, old.until) for old in self.retiring)]
+        for (evaluator, state), (first, until) in zip(self.pairs, limits, strict=True):
+            shed = [state.shed_matches, state.shed_partial]
+            plan = dump_plan(evaluator.plan)
+            found.append({"plan": plan, "program": evaluator.digest, "shed": shed, "first": first, "until": until})
+        return found
+
+    @classmethod
+    def load(
+        cls, dumped: Sequence[Mapping[str, Any]], states: Sequence[Int64s], make: Callable[[Plan], Evaluator]
+    ) -> Lane:
+        """A lane as `dump` told, with the states' arrays; `make` gives an evaluator of a plan."""
+        pairs = []
+        for one, arena in zip(dumped, states, strict=True):
+            evaluator = make(load_plan(one["plan"]))
+            if evaluator.digest != one["program"]:
+                raise StateError("the snapshot is of another version of ensue: the same plan is run in another way now")
+            pairs.append((evaluator, State(arena, *one["shed"])))
+        lane = cls(*pairs[0])
+        for one, pair in zip(dumped[1:], pairs[1:], strict=True):
+            lane.retiring.append(Retiring(*pair, one["first"], one["until"]))
+        return lane
+
+    def step(self, batch: EventBatch, strings: StringTable) -> list[MatchBlock]:
+        """Take a batch in; the matches that are known now."""
+        found = self.evaluator.step(self.state, batch, strings)
+        for old in self.retiring:
+            found += [holding_old(block, old.first) for block in old.evaluator.step(old.state, batch, strings)]
+        return found
+
+    def advance(self, now: int, strings: StringTable, *, ended: bool = False) -> list[MatchBlock]:
+        """Let time reach `now`, or the input end."""
+        found = self.evaluator.advance(self.state, now, self.evaluator.ranks(strings), ended=ended)
+        for old in self.retiring:
+            later = old.evaluator.advance(old.state, now, old.evaluator.ranks(strings), ended=ended)
+            found += [holding_old(block, old.first) for block in later]
+        if self.retiring and not ended:
+            self.retiring = [old for old in self.retiring if old.until > now]
+        return found
+
+    def replace(
+        self,
+        evaluator: Evaluator,
+        method: Method,
+        *,
+        now: int,
+        first: int,
+        recent: Sequence[EventBatch],
+        strings: StringTable,
+    ) -> None:
+        """Let another evaluator of the same query take over.
+
+        `now` is the time that has been reached, `first` the number of the next event, and `recent` all events of the
+        last window, in order.
+        """
+        state = evaluator.new_state()
+        state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
+        if method == "side by side":
+            self.retiring.append(Retiring(self.evaluator, self.state, first, now + self.window))
+            self.state.shed_matches = self.state.shed_partial = 0
+        else:
+            again = unlimited(evaluator)
+            for batch in recent:
+                again.step(state, batch, strings)
+            again.advance(state, now, again.ranks(strings), ended=False)
+            self.retiring = []
+        self.evaluator, self.state = evaluator, state
+
+
+def unlimited(evaluator: Evaluator) -> Evaluator:
+    """The same without limits: what it finds is dropped at once."""
+    return replace(evaluator, options=replace(evaluator.options, max_matches=None, on_limit="error"))
+
+
+def holding_old(block: MatchBlock, first: int) -> MatchBlock:
+    """The matches that hold an event from before one."""
+    return select_matches(block, first_events(block) < first)

@@ -1,0 +1,172 @@
+"""Plans that are replaced while events come: nothing is lost, nothing is found twice, and what was done is told."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.errors import PlanError, StateError
+from ensue.pattern.normalize import normalize
+from ensue.pattern.query import Query
+from ensue.planning.decisions import ByInvariants, Decision
+from ensue.planning.invariants import Watch
+from ensue.planning.plan import Plan, every_order, every_tree
+from ensue.runtime.adapting import Adapter
+from ensue.runtime.engine import Engine
+from ensue.testing.oracle import find_matches
+from ensue.testing.random_queries import random_case
+
+SWAPPED = 500
+
+
+def random_plan(rng: random.Random, query: Query) -> Plan:
+    trees = []
+    for branch in normalize(query):
+        stored = rng.random() < 0.5
+        few = len(branch.names) < 5
+        choices = every_tree(branch.names, stored=stored) if few else every_order(branch.names, stored=stored)
+        trees.append(rng.choice(list(choices)))
+    return Plan(tuple(trees), rng.random() < 0.7)
+
+
+def swap_all_along(seed: int, methods: tuple[str, ...]) -> bool:
+    """A random stream with another plan after every event; False if the query cannot be replanned."""
+    rng = random.Random(seed)
+    query, events, schema = random_case(rng)
+    if not Adapter.fits(query):
+        return False
+    expected = Engine([query], schema).push_sorted(events)
+    engine = Engine([query], schema, adapt="static")
+    name = engine.queries[0].name or ""
+    found: list[str] = []
+    for event in events:
+        found += [match["match_id"] for match in engine.push([event])]
+        if rng.random() < 0.3:
+            engine._tidy()
+        engine.replace_plan(name, random_plan(rng, query), rng.choice(methods))  # type: ignore[arg-type]
+        if rng.random() < 0.1:
+            again = Engine([query], schema, adapt="static")
+            again.restore(engine.snapshot())
+            engine = again
+    found += [match["match_id"] for match in engine.flush()]
+    assert Counter(found) == Counter(match["match_id"] for match in expected), f"seed {seed}: {query}"
+    assert len(found) == len(find_matches(events, query, schema)), f"seed {seed}: {query}"
+    return True
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("methods", [("replay",), ("side by side",), ("replay", "side by side")], ids=str)
+def test_a_swap_after_every_event(methods: tuple[str, ...]) -> None:
+    done = seed = 0
+    while done < SWAPPED // 3 + 1:
+        done += swap_all_along(seed, methods)
+        seed += 1
+
+
+def drifting(events: int, seed: int = 0) -> pa.Table:
+    """Rare As and many Cs, and from the middle on the other way round."""
+    dice = np.random.default_rng(seed)
+    half = events // 2
+    kinds = np.concatenate([dice.choice(3, half, p=(0.01, 0.09, 0.9)), dice.choice(3, half, p=(0.9, 0.09, 0.01))])
+    return pa.table(
+        {
+            "type": pa.array(np.array(["A", "B", "C"])[kinds]),
+            "ts": np.arange(2 * half),
+            "x": dice.random(2 * half),
+        }
+    )
+
+
+RISING = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.9 WITHIN 500"
+
+
+@pytest.mark.parametrize(
+    "decision", [ByInvariants(Watch(None)), "threshold", "unconditional"], ids=["invariants", "t", "always"]
+)
+@pytest.mark.parametrize("planner", ["rate", "greedy", "order", "zstream", "bushy"])
+def test_adapting_changes_plans_and_not_matches(decision: str | Decision, planner: str) -> None:
+    events = drifting(40_000)
+    still = ensue.run(events, RISING)
+    assert still.journal == []
+    adapt = ensue.Adaptation(planner=planner, decision=decision, every=2_000)
+    moving = ensue.run(events, RISING, adapt=adapt)
+    assert sorted(moving.to_arrow()["match_id"].to_pylist()) == sorted(still.to_arrow()["match_id"].to_pylist())
+    plans = [entry.new for entry in moving.journal if entry.replaced]
+    assert len(set(plans)) > 1, "the plan for the first half is not the one for the second"
+    for entry in moving.journal:
+        assert entry.replaced == (entry.method is not None)
+        assert not entry.replaced or entry.new_cost <= entry.old_cost
+        json.dumps(entry.to_json())
+
+
+def test_a_broken_invariant_is_told_with_both_sides() -> None:
+    engine = ensue.compile(RISING, adapt=ensue.Adaptation(every=2_000))
+    for batch in drifting(40_000).to_batches(1_000):
+        engine.push(batch)
+    broken = [entry for entry in engine.journal if entry.left is not None]
+    assert broken
+    assert all(entry.left >= entry.right for entry in broken)  # type: ignore[operator]
+    assert "no longer holds" in broken[0].reason
+    assert broken[0].statistics["rates"]["A"][0] > 0
+    assert engine.take_journal() == engine.journal
+    assert engine.take_journal() == []
+
+
+def cut_anywhere(make: Callable[[], Engine], events: pa.Table, size: int, restart: bool) -> tuple[list[str], list[Any]]:
+    engine = make()
+    found: list[str] = []
+    told: list[Any] = []
+    for start in range(0, events.num_rows, size):
+        found += engine.push(events.slice(start, size)).to_arrow()["match_id"].to_pylist()
+        told += [(entry.at, entry.new, entry.method) for entry in engine.take_journal()]
+        if restart:
+            again = make()
+            again.restore(engine.snapshot())
+            engine = again
+    return sorted([*found, *engine.flush().to_arrow()["match_id"].to_pylist()]), told
+
+
+def test_a_restart_goes_on_with_plan_statistics_and_invariants() -> None:
+    events = drifting(24_000)
+
+    def make() -> Engine:
+        return ensue.compile(RISING, adapt=ensue.Adaptation(every=2_000))
+
+    whole, journal = cut_anywhere(make, events, 3_000, restart=False)
+    parts, again = cut_anywhere(make, events, 3_000, restart=True)
+    assert parts == whole
+    assert again == journal
+    with pytest.raises(StateError, match="did not adapt"):
+        still = ensue.compile(RISING)
+        still.push(events.slice(0, 10))
+        make().restore(still.snapshot())
+
+
+def test_what_cannot_be_adapted_runs_as_it_is() -> None:
+    events = drifting(6_000)
+    for query in ("PATTERN SEQ(A a, B b) WITHIN 20 EVENTS", "PATTERN SEQ(A a, B b) WITHIN 100 USING NEXT"):
+        matches = ensue.run(events, query, adapt=ensue.Adaptation(every=500, decision="unconditional"))
+        assert len(matches) == len(ensue.run(events, query))
+        assert matches.journal == []
+        engine = ensue.compile(query, adapt="static")
+        engine.push(events)
+        with pytest.raises(PlanError, match="cannot be replanned"):
+            engine.replace_plan("q1", engine.plan_of("q1"))
+    with pytest.raises(PlanError, match="adapt="):
+        engine = ensue.compile(RISING)
+        engine.push(events)
+        engine.replace_plan("q1", engine.plan_of("q1"))
+
+
+def test_wrong_settings() -> None:
+    for wrong in ({"planner": "best"}, {"decision": "sometimes"}, {"every": 0}, {"budget": 0.0}, {"method": "leap"}):
+        with pytest.raises(PlanError):
+            ensue.Adaptation(**wrong)  # type: ignore[arg-type]
