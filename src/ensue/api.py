@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from ensue.errors import QueryTypeError
 from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt
-from ensue.runtime.compiling import Queries
+from ensue.runtime.compiling import Queries, require_windows
 from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
 
@@ -94,13 +93,5 @@ def compile(
         plan=plan,
         adapt=adapt,
     )
-    for query in engine.queries:
-        if query.within is None:
-            raise QueryTypeError(
-                f"query `{query.name}` has no window, and a stream has no end",
-                hint="add WITHIN, or say WITHIN UNBOUNDED if its state may grow for ever",
-                span=query.pattern.span,
-                source=query.source,
-                query=query.name,
-            )
+    require_windows(engine.queries)
     return engine

@@ -11,13 +11,22 @@ from ensue.language import parse_query
 from ensue.pattern.normalize import Variable, normalize
 from ensue.planning.bushy import LIMIT as BUSHY_LIMIT
 from ensue.planning.bushy import BushyTree
-from ensue.planning.comparisons import Growth, TreeCost, dump_comparison, dump_tree, load_comparison, load_tree, show
+from ensue.planning.comparisons import Growth, TreeCost, dump_comparison, load_comparison, show
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Shape, by_hand, figures_of
 from ensue.planning.greedy import GreedyOrder, RateOrder
 from ensue.planning.orders import LIMIT as ORDER_LIMIT
 from ensue.planning.orders import OptimalOrder
-from ensue.planning.plan import Join, check_plan, every_order, every_tree, left_deep, variables_of
+from ensue.planning.plan import (
+    Join,
+    check_plan,
+    dump_tree,
+    every_order,
+    every_tree,
+    left_deep,
+    load_tree,
+    variables_of,
+)
 from ensue.planning.planners import PLANNERS, Planner, make_plan, planner_named
 from ensue.planning.zstream import ZStreamTree
 from ensue.statistics.snapshot import Estimate, Statistics

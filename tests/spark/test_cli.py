@@ -188,25 +188,24 @@ def test_a_stop_by_signal_loses_and_doubles_nothing(tmp_path: Path) -> None:
         master = "local[2]"
         config = {{ "spark.driver.memory" = "1g" }}
     """)
-    for number in (signal.SIGINT,):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ensue", "run", str(tmp_path / "p.toml")],
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        seen = []
-        with process:
-            assert process.stderr is not None
-            for line in process.stderr:
-                seen.append(line)
-                if line.startswith("micro-batch"):
-                    os.kill(process.pid, number)
-                    break
-            rest = process.stderr.read()
-        assert process.returncode == 0, "".join(seen) + rest
-        assert "stopped after" in rest, rest
-        assert "Traceback" not in rest
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ensue", "run", str(tmp_path / "p.toml")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    seen = []
+    with process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            seen.append(line)
+            if line.startswith("micro-batch"):
+                os.kill(process.pid, signal.SIGINT)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 0, "".join(seen) + rest
+    assert "stopped after" in rest, rest
+    assert "Traceback" not in rest
     text = (tmp_path / "p.toml").read_text().replace("[stream]", '[stream]\ntrigger = "available-now"')
     (tmp_path / "p.toml").write_text(text)
     subprocess.run([sys.executable, "-m", "ensue", "run", str(tmp_path / "p.toml"), "-q"], check=True)

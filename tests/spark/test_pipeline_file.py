@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ensue.errors import PlanError, QueryError
+from ensue.errors import EnsueError, PlanError, QueryError
 from ensue.options import Options
 from ensue.pattern.check import check
 from ensue.spark.pipeline import read_trigger
@@ -97,7 +97,7 @@ def test_every_sink(sink: dict[str, Any], expected: object) -> None:
         ({"detect": {"limits": {"max_matchs": 1}}}, "[detect.limits] max_matchs is not known"),
         ({"detect": {"limits": {"max_matches": 0}}}, "max_matches is 0"),
         ({"stream": {}}, "[stream] checkpoint is missing"),
-        ({"stream": {"checkpoint": "c"}, "queries": "PATTERN SEQ(A a, B b)"}, "has no WITHIN"),
+        ({"stream": {"checkpoint": "c"}, "queries": "PATTERN SEQ(A a, B b)"}, "has no window"),
         (
             {"stream": {"checkpoint": "c"}, "sink": {"format": "csv", "path": "x", "single_file": True}},
             "cannot write the one file",
@@ -108,7 +108,7 @@ def test_every_sink(sink: dict[str, Any], expected: object) -> None:
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(PlanError) as caught:
+    with pytest.raises(EnsueError) as caught:
         read_pipeline({**SMALL, **change}, Path("/w"))
     assert message in str(caught.value)
 

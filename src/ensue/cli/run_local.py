@@ -69,8 +69,6 @@ def run_local(asked: RunOptions) -> None:
         if allowed is None:
             allowed = events.survey()
             chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
-        else:
-            _require_windows(chosen)
         clock.stop("survey")
         out = stack.enter_context(Output(asked.output, asked.format))
         refuse_binary_terminal(out)
@@ -118,15 +116,6 @@ def _allow_unbounded(query: Query) -> Query:
     from ensue.pattern.query import Unbounded
 
     return query if query.within is not None else replace(query, within=Unbounded())
-
-
-def _require_windows(queries: Sequence[Query]) -> None:
-    for query in queries:
-        if query.within is None:
-            raise click.UsageError(
-                f"query {query.name} has no WITHIN, so on a stream it would keep every event for ever; "
-                "give it a window, or say WITHIN UNBOUNDED"
-            )
 
 
 @dataclass(slots=True)

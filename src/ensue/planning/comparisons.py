@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, assert_never
 
 from ensue.errors import StateError
 from ensue.planning.cost import Costs
-from ensue.planning.plan import Join, Leaf, Tree, variables_of
+from ensue.planning.plan import Join, Leaf, Tree, dump_tree, load_tree, variables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,25 +150,6 @@ def choose(costs: Costs, candidates: Sequence[Side]) -> tuple[int, tuple[BlockCo
 def show(tree: Tree) -> str:
     """A tree in one line."""
     return tree.variable if isinstance(tree, Leaf) else f"({show(tree.left)} ⋈ {show(tree.right)})"
-
-
-def dump_tree(tree: Tree) -> Any:
-    """A tree as nested lists of names; what is stored is not kept.
-
-    >>> dump_tree(Join(Join(Leaf("a"), Leaf("b")), Leaf("c")))
-    [['a', 'b'], 'c']
-    """
-    return tree.variable if isinstance(tree, Leaf) else [dump_tree(tree.left), dump_tree(tree.right)]
-
-
-def load_tree(data: Any) -> Tree:
-    """What `dump_tree` gave."""
-    match data:
-        case str():
-            return Leaf(data)
-        case [left, right]:
-            return Join(load_tree(left), load_tree(right))
-    raise StateError(f"{data!r} is no tree of joins: expected a name, or a list of two trees")
 
 
 def dump_comparison(comparison: BlockComparison) -> dict[str, Any]:

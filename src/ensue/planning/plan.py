@@ -8,7 +8,7 @@ from html import escape
 from itertools import combinations, permutations
 from typing import Any, TypeAlias
 
-from ensue.errors import PlanError
+from ensue.errors import PlanError, StateError
 from ensue.pattern.normalize import Branch
 
 
@@ -57,26 +57,33 @@ def _format_tree(tree: Tree, is_root: bool) -> str:
     return f"({_format_tree(tree.left, False)} ⋈ {_format_tree(tree.right, False)}){star}"
 
 
-def dump_plan(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON-able values, for `load_plan`.
+def dump_tree(tree: Tree) -> Any:
+    """A tree as nested lists: its sides and whether it is stored; a leaf is its name.
 
-    >>> dump_plan(Plan((Join(Leaf("a"), Leaf("b"), stored=True),)))
-    {'trees': [['a', 'b', True]], 'index': True}
+    >>> dump_tree(Join(Join(Leaf("a"), Leaf("b"), stored=True), Leaf("c")))
+    [['a', 'b', True], 'c', False]
     """
+    return tree.variable if isinstance(tree, Leaf) else [dump_tree(tree.left), dump_tree(tree.right), tree.stored]
 
-    def dump(tree: Tree) -> Any:
-        return tree.variable if isinstance(tree, Leaf) else [dump(tree.left), dump(tree.right), tree.stored]
 
-    return {"trees": [dump(tree) for tree in plan.trees], "index": plan.index}
+def load_tree(data: Any) -> Tree:
+    """What `dump_tree` gave."""
+    match data:
+        case str():
+            return Leaf(data)
+        case [left, right, bool() as stored]:
+            return Join(load_tree(left), load_tree(right), stored)
+    raise StateError(f"{data!r} is no tree of joins: expected a name, or two trees and whether it is stored")
+
+
+def dump_plan(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON-able values, for `load_plan`."""
+    return {"trees": [dump_tree(tree) for tree in plan.trees], "index": plan.index}
 
 
 def load_plan(data: Mapping[str, Any]) -> Plan:
     """The plan that `dump_plan` was given."""
-
-    def load(tree: Any) -> Tree:
-        return Leaf(tree) if isinstance(tree, str) else Join(load(tree[0]), load(tree[1]), bool(tree[2]))
-
-    return Plan(tuple(load(tree) for tree in data["trees"]), bool(data["index"]))
+    return Plan(tuple(load_tree(tree) for tree in data["trees"]), bool(data["index"]))
 
 
 def variables_of(tree: Tree) -> tuple[str, ...]:

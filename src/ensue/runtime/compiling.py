@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ensue.errors import PlanError, QueryError, QueryNameError
+from ensue.errors import PlanError, QueryError, QueryNameError, QueryTypeError
 from ensue.events.schema import Schema
 from ensue.language import parse
 from ensue.options import Options
@@ -61,6 +61,19 @@ def check_queries(queries: Sequence[Query], schema: Schema | None) -> None:
         except QueryError as error:
             error.query = error.query or query.name
             raise error.with_source(query.source) from None
+
+
+def require_windows(queries: Sequence[Query]) -> None:
+    """Refuse a query that would keep every event of a stream for ever without saying so."""
+    for query in queries:
+        if query.within is None:
+            raise QueryTypeError(
+                f"query `{query.name}` has no window, and a stream has no end",
+                hint="add WITHIN, or say WITHIN UNBOUNDED if its state may grow for ever",
+                span=query.pattern.span,
+                source=query.source,
+                query=query.name,
+            )
 
 
 def make_evaluator(

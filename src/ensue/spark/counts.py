@@ -11,6 +11,7 @@ from ensue.errors import EnsueError
 from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.runtime.engine import Counts
+from ensue.spark.routing import quote
 
 
 class RunCounts:
@@ -32,7 +33,7 @@ class RunCounts:
         if self._input is not None:
             raise EnsueError("these counts are of another run; make new ones for each call of detect")
         names = sorted({name for query in queries for name in query.types})
-        named = F.col(f"`{schema.type}`").cast("string").isin(names)
+        named = F.col(quote(schema.type)).cast("string").isin(names)
         self._input = Observation()
         return events.observe(self._input, F.count(F.lit(1)).alias("received"), F.count_if(~named).alias("ignored"))
 

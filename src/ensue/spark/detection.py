@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from ensue.errors import PlanError, QueryTypeError
+from ensue.errors import PlanError
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query
-from ensue.runtime.compiling import Queries, read_queries
+from ensue.runtime.compiling import Queries, read_queries, require_windows
 from ensue.runtime.engine import Engine, read_lateness
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
@@ -120,7 +120,7 @@ class _Task:
         self.events = events
         self.queries = _keyed(read_queries(queries), key)
         if events.isStreaming:
-            _require_windows(self.queries)
+            require_windows(self.queries)
         self._roles = (type, ts, begin, unit)
         self._lateness, self._strict, self._options = lateness, strict, options
         recipe = self._recipe(self.queries, to_arrow_schema(events.schema, timezone="UTC"))
@@ -163,18 +163,6 @@ def _keyed(queries: tuple[Query, ...], key: str | Sequence[str] | None) -> tuple
     if not names:
         return queries
     return tuple(replace(q, partition_by=tuple(dict.fromkeys([*q.partition_by, *names]))) for q in queries)
-
-
-def _require_windows(queries: Sequence[Query]) -> None:
-    for query in queries:
-        if query.within is None:
-            raise QueryTypeError(
-                f"query `{query.name}` has no window, and a stream has no end",
-                hint="add WITHIN, or say WITHIN UNBOUNDED if its state may grow for ever",
-                span=query.pattern.span,
-                source=query.source,
-                query=query.name,
-            )
 
 
 def _use_rocksdb(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from ensue.errors import PlanError
 from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.pattern.query import Query
+from ensue.runtime.compiling import require_windows
 
 SOURCE_FORMATS = ("parquet", "csv", "json", "delta", "kafka", "generator")
 FILE_FORMATS = ("parquet", "csv", "json")
@@ -170,12 +171,7 @@ class Pipeline:
             )
 
     def _check_stream(self) -> None:
-        for query in self.queries:
-            if query.within is None:
-                raise PlanError(
-                    f"query {query.name} has no WITHIN, so on a stream it would keep every event for ever; "
-                    "give it a window, or say WITHIN UNBOUNDED"
-                )
+        require_windows(self.queries)
         for sink in (self.sink, self.aside):
             if isinstance(sink, FileSink) and sink.single_file:
                 raise PlanError(
