@@ -1,12 +1,20 @@
-"""`ensue explain`: show how queries would be run."""
+"""`ensue explain`: show how queries would be run, and what that would cost on a stream that has been measured."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
+from ensue.cli.measuring import Measured, load_measured, measure
 from ensue.cli.options import schema_options
 from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
+from ensue.errors import InputError
+
+if TYPE_CHECKING:
+    from ensue.pattern.query import Query
 
 
 @click.command("explain")
@@ -14,24 +22,74 @@ from ensue.cli.schemas import ColumnNames, load_schema
 @click.option("--format", "format_", type=click.Choice(["text", "mermaid", "json"]), default="text", show_default=True)
 @schema_options
 @click.option("--query", "names", multiple=True, metavar="NAME", help="Only the query of this name; may be repeated.")
+@click.option("--stats", "saved", metavar="FILE", help="Plan for what `ensue stats --output FILE` saved.")
+@click.option("-i", "--input", "source", metavar="FILE|-", help="Plan for these events: measure them first.")
+@click.option(
+    "--planner",
+    type=click.Choice(["rate", "greedy", "order", "zstream", "bushy"]),
+    default="greedy",
+    show_default=True,
+    help="How plans are made for --stats and --input.",
+)
 def explain_command(
-    queries: str, format_: str, schema: str | None, columns: ColumnNames, names: tuple[str, ...]
+    queries: str,
+    format_: str,
+    schema: str | None,
+    columns: ColumnNames,
+    names: tuple[str, ...],
+    saved: str | None,
+    source: str | None,
+    planner: str,
 ) -> None:
     """Show how QUERIES, a file of queries or the text of one, would be run.
+
+    With --stats or --input also what the plan is expected to cost on such a stream, what the other planners' plans
+    cost, and which comparisons the plan rests on: what --adapt watches.
 
     \b
     Examples:
       ensue explain queries.ensue
       ensue explain "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" --format mermaid
       ensue explain queries.ensue --schema trades.parquet --query rising
+      ensue explain queries.ensue --input trades.parquet --planner zstream
+      ensue explain queries.ensue --stats stats.json
     """
     import ensue
 
+    if saved is not None and source is not None:
+        raise click.UsageError("--stats and --input both say what the stream is like; give one of them")
     text = read_text(queries)
     chosen = choose_queries(parse_text(text), names)
-    known = None if schema is None else load_schema(schema, columns)
     with pointing_into(text.origin):
+        if saved is not None or source is not None:
+            known = load_measured(saved) if saved is not None else measure(chosen, source or "", columns, schema=schema)
+            click.echo(_explain_measured(chosen, known, planner, format_))
+            return
+        given = None if schema is None else load_schema(schema, columns)
         engine = ensue.compile(
-            chosen, known, type=columns.type, ts=columns.time, begin=columns.begin, unit=columns.unit
+            chosen, given, type=columns.type, ts=columns.time, begin=columns.begin, unit=columns.unit
         )
         click.echo(engine.explain(format=format_))
+
+
+def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, format_: str) -> str:
+    """The plans of a planner under what was measured."""
+    from ensue.pattern.nearest import did_you_mean
+    from ensue.pattern.query import Policy
+    from ensue.planning.explain import explain
+    from ensue.runtime.adapting import Adaptation
+    from ensue.runtime.compiling import check_queries
+
+    check_queries(queries, known.schema)
+    shown = []
+    expected = {}
+    for query in queries:
+        name = query.name or ""
+        if name not in known.statistics:
+            hint = did_you_mean(name, known.statistics) or f"there are: {', '.join(known.statistics)}"
+            raise InputError(f"there are no statistics of query `{name}`; {hint}")
+        plan = None
+        if query.policy is Policy.ANY:
+            plan, expected[name] = Adaptation(planner=planner).plan(query, known.schema, known.statistics[name])
+        shown.append((query, plan, known.schema))
+    return explain(shown, format_, expected)

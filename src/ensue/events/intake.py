@@ -17,7 +17,7 @@ from ensue.events.aside import Aside
 from ensue.events.batch import EventBatch, Int64s, encode_types, plain_text
 from ensue.events.casting import arrow_type, cast_column, infer_aware, infer_dtype
 from ensue.events.readers import RawColumn, RawTable, read_table, to_json
-from ensue.events.schema import DType, Schema, TimeUnit
+from ensue.events.schema import DType, Schema, TimeUnit, dump_schema, load_schema
 from ensue.events.times import NULL
 from ensue.events.waiting import Piece, WaitingRoom, sort_piece
 
@@ -181,7 +181,7 @@ class Intake:
         state = {
             "format": _FORMAT,
             "roles": [kind, time, begin, unit.value],
-            "schema": None if self.schema is None else _dump_schema(self.schema),
+            "schema": None if self.schema is None else dump_schema(self.schema),
             "lateness": None if self.schema is None else self.lateness,
             "strict": self.strict,
             "counts": [self._counts.received, self._counts.processed, self._counts.late, self._counts.rejected],
@@ -206,7 +206,7 @@ class Intake:
         if state.get("format") != _FORMAT:
             raise StateError(f"the intake's state has format {state.get('format')!r}; this version reads {_FORMAT}")
         kind, time, begin, unit = state["roles"]
-        schema = None if state["schema"] is None else _load_schema(state["schema"])
+        schema = None if state["schema"] is None else load_schema(state["schema"])
         intake = cls(
             schema,
             type=kind,
@@ -506,26 +506,3 @@ def _missing(name: str, names: list[str]) -> str:
 
 def _is_sorted(values: Int64s) -> bool:
     return bool(np.all(values[1:] >= values[:-1]))
-
-
-def _dump_schema(schema: Schema) -> dict[str, Any]:
-    return {
-        "columns": [[name, dtype.value] for name, dtype in schema.columns.items()],
-        "type": schema.type,
-        "time": schema.time,
-        "begin": schema.begin,
-        "unit": schema.unit.value,
-        "event_types": None if schema.event_types is None else sorted(schema.event_types),
-    }
-
-
-def _load_schema(state: Mapping[str, Any]) -> Schema:
-    types = state["event_types"]
-    return Schema(
-        {name: DType(dtype) for name, dtype in state["columns"]},
-        state["type"],
-        state["time"],
-        state["begin"],
-        TimeUnit(state["unit"]),
-        None if types is None else frozenset(types),
-    )

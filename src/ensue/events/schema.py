@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class DType(Enum):
@@ -40,3 +41,28 @@ class Schema:
     begin: str | None = None
     unit: TimeUnit = TimeUnit.MS
     event_types: frozenset[str] | None = None  # None: any
+
+
+def dump_schema(schema: Schema) -> dict[str, Any]:
+    """A schema as JSON-able values, for `load_schema`."""
+    return {
+        "columns": [[name, dtype.value] for name, dtype in schema.columns.items()],
+        "type": schema.type,
+        "time": schema.time,
+        "begin": schema.begin,
+        "unit": schema.unit.value,
+        "event_types": None if schema.event_types is None else sorted(schema.event_types),
+    }
+
+
+def load_schema(state: Mapping[str, Any]) -> Schema:
+    """What `dump_schema` gave."""
+    types = state["event_types"]
+    return Schema(
+        {name: DType(dtype) for name, dtype in state["columns"]},
+        state["type"],
+        state["time"],
+        state["begin"],
+        TimeUnit(state["unit"]),
+        None if types is None else frozenset(types),
+    )

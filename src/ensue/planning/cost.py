@@ -28,11 +28,12 @@ conditions.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ensue.errors import InternalError
 from ensue.planning.figures import Figures
-from ensue.planning.plan import Leaf, Tree
+from ensue.planning.plan import Leaf, Plan, Tree
 
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
@@ -113,6 +114,11 @@ class Costs:
                 found = left | right, (left_cost + right_cost) + self.card(left | right)
             self._trees[tree] = found
         return found
+
+
+def plan_cost(figures: Sequence[Figures], plan: Plan) -> float:
+    """What a plan costs under the figures of its branches."""
+    return sum(Costs(one).whole(tree) for one, tree in zip(figures, plan.trees, strict=True))
 
 
 def count_lists(events: float, minimum: int, maximum: int | None, neighbours: float = 1.0) -> float:

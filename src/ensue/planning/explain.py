@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from ensue.errors import PlanError
 from ensue.events.schema import Schema
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
+from ensue.planning.expectation import BranchExpectation, Expectation
 from ensue.planning.explanation import (
     AbsenceExplanation,
     BranchExplanation,
@@ -26,10 +27,15 @@ from ensue.planning.plan import Plan
 FORMATS = ("text", "mermaid", "json")
 
 
-def explain(plans: Sequence[tuple[Query, Plan | None, Schema | None]], format: str = "text") -> str:
+def explain(
+    plans: Sequence[tuple[Query, Plan | None, Schema | None]],
+    format: str = "text",
+    expected: Mapping[str, Expectation] | None = None,
+) -> str:
     """Queries with their plans, shown as `text`, `mermaid` or `json`.
 
     Without a plan the default one is shown; without a schema only what does not depend on the types of columns.
+    `expected` has the costs of the plans under statistics, by the queries' names.
 
     >>> from ensue.pattern.query import Item, Query, Seq
     >>> query = Query(Seq((Item("A", "a"), Item("B", "b"))), name="pairs")
@@ -39,6 +45,7 @@ def explain(plans: Sequence[tuple[Query, Plan | None, Schema | None]], format: s
     if format not in FORMATS:
         raise PlanError(f"a plan is shown as {', '.join(FORMATS)}; there is no format `{format}`")
     described = [describe(query, normalize(query), plan, schema) for query, plan, schema in plans]
+    described = [replace(one, expected=(expected or {}).get(one.query)) for one in described]
     if format == "text":
         return "\n\n".join(render_text(one) for one in described)
     if format == "mermaid":
@@ -86,6 +93,8 @@ def render_text(explanation: Explanation) -> str:
         else:
             root.details.append(title)
             root.entries += _branch_entries(branch, explanation)
+    if explanation.expected is not None:
+        root.entries.append(_expectation_entry(explanation.expected))
     return "\n".join(root.lines())
 
 
@@ -105,6 +114,29 @@ def _facts(explanation: Explanation) -> list[str]:
     if not explanation.evaluated:
         facts.append("AGG is not evaluated by this version: matches would be found as shown")
     return facts
+
+
+def _expectation_entry(expected: Expectation) -> _Entry:
+    entry = _Entry(f"expected cost {expected.cost:.6g}: events and partial matches held at a moment")
+    entry.details.append(f"by statistics of {expected.span}")
+    entry.details += [_basis(branch) for branch in expected.branches]
+    entry.details.append("each planner's plan costs")
+    width = max(len(one.planner) for one in expected.alternatives)
+    for one in expected.alternatives:
+        entry.details.append(f"   {one.planner:<{width}} {one.cost:>12.6g}  {one.plan}")
+    entry.details.append(f"planned anew {expected.replanned}")
+    for branch in expected.branches:
+        for watched in branch.invariants:
+            sides = f"{watched.left:.6g} and {watched.right:.6g}, d = {watched.distance:.3g}"
+            broken = "" if watched.holds else ", broken now"
+            entry.details.append(f"   {watched.block}: {watched.text}: {sides}{broken}")
+    return entry
+
+
+def _basis(branch: BranchExpectation) -> str:
+    events = ", ".join(f"{count:.4g} of {name}" for name, count in branch.events.items())
+    shares = ", ".join(f"{name} {value:.4g}" for name, value in branch.selectivities.items())
+    return f"in a window {events}" + (f"; {shares}" if shares else "")
 
 
 def _branch_entries(branch: BranchExplanation, explanation: Explanation) -> list[_Entry]:

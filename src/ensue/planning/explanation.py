@@ -13,6 +13,7 @@ from ensue.pattern.normalize import Branch, Negation, Variable
 from ensue.pattern.query import Policy, Query
 from ensue.planning.conditions import Condition, Conditions, Filter, analyze, is_local
 from ensue.planning.default import default_plan
+from ensue.planning.expectation import Expectation
 from ensue.planning.plan import Join, Leaf, Plan, Tree, check_plan, variables_of
 from ensue.planning.searches import (
     BranchSearches,
@@ -132,7 +133,10 @@ class BranchExplanation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a query is run. `types_known` is False before the columns are known; `spread` is then None."""
+    """How a query is run. `types_known` is False before the columns are known; `spread` is then None.
+
+    `expected` is what the plan costs under statistics, where there are any.
+    """
 
     query: str
     text: str
@@ -144,6 +148,7 @@ class Explanation:
     types_known: bool
     evaluated: bool
     branches: tuple[BranchExplanation, ...]
+    expected: Expectation | None = None
 
 
 def describe(query: Query, branches: Sequence[Branch], plan: Plan | None, schema: Schema | None) -> Explanation:

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from ensue.errors import PlanError, StateError
 from ensue.events.schema import Schema
-from ensue.pattern.normalize import Branch
+from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
-from ensue.planning.cost import Costs
+from ensue.planning.cost import plan_cost
 from ensue.planning.decisions import (
     ByInvariants,
     Decision,
@@ -30,10 +30,11 @@ from ensue.planning.decisions import (
     load_decision,
 )
 from ensue.planning.distances import TunedDistance
-from ensue.planning.figures import Figures, figures_of, planning_window
+from ensue.planning.expectation import Expectation, check_known, expect, find_figures
+from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
-from ensue.planning.plan import Plan, Tree
-from ensue.planning.planners import make_plan, planner_named
+from ensue.planning.plan import Plan
+from ensue.planning.planners import make_plan, planner_named, with_storage
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
 from ensue.runtime.sampled import evaluating
@@ -89,6 +90,16 @@ class Adaptation:
     def function(self) -> Decision:
         """The decision function."""
         return _DECISIONS[self.decision] if isinstance(self.decision, str) else self.decision
+
+    def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
+        """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""
+        branches = normalize(query)
+        check_known(query, branches, statistics)
+        figures = find_figures(query, branches, statistics, query_window(query, schema))
+        planned = [planner_named(self.planner).plan(one) for one in figures]
+        plan = make_plan(planned, stored=self.stored)
+        decisions = [self.function.armed(one, found) for one, found in zip(figures, planned, strict=True)]
+        return plan, expect(query, branches, schema, plan, figures, statistics, decisions)
 
 
 def read_adapt(adapt: Adapt | bool | None) -> Adaptation | None:
@@ -184,6 +195,7 @@ class Adapter:
         self.branches = tuple(branches)
         self.plan = plan
         self.adaptation = adaptation
+        self._schema = schema
         self.seconds = 0.0
         self.checks = 0
         self._window = query_window(query, schema)
@@ -218,13 +230,15 @@ class Adapter:
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""
-        window = planning_window(self.query, self._window, statistics)
-        return [figures_of(branch, window, statistics) for branch in self.branches]
+        return find_figures(self.query, self.branches, statistics, self._window)
 
-    @property
-    def statistics(self) -> Statistics:
-        """What is known of the stream now."""
-        return self._collector.snapshot()
+    def expect(self) -> Expectation | None:
+        """What the plan is expected to cost by what was known at the last check; None before the first."""
+        if self._collector.latest is None:
+            return None
+        statistics = self._collector.snapshot()
+        figures = self.figures(statistics)
+        return expect(self.query, self.branches, self._schema, self.plan, figures, statistics, self._decisions)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -236,7 +250,7 @@ class Adapter:
     ) -> Entry:
         planned = [self._planner.plan(one) for one in figures]
         new = make_plan(planned, stored=self.adaptation.stored, index=self.plan.index)
-        old_cost, new_cost = (_cost(figures, plan) for plan in (self.plan, new))
+        old_cost, new_cost = plan_cost(figures, self.plan), plan_cost(figures, new)
         old = self.plan
         method: Method | None = None
         replayed = 0
@@ -289,16 +303,7 @@ class Adapter:
         self._observed, self.checks, self.plan = int(state["observed"]), int(state["checks"]), plan
 
 
-def _cost(figures: Sequence[Figures], plan: Plan) -> float:
-    return sum(Costs(one).whole(_bare(tree)) for one, tree in zip(figures, plan.trees, strict=True))
-
-
-def _bare(tree: Tree) -> Tree:
-    from ensue.planning.planners import with_storage
-
-    return with_storage(tree, stored=False)
-
-
 def _same_trees(one: Plan, other: Plan) -> bool:
     """Whether plans differ in what they store alone."""
-    return [_bare(tree) for tree in one.trees] == [_bare(tree) for tree in other.trees]
+    bare = [[with_storage(tree, stored=False) for tree in plan.trees] for plan in (one, other)]
+    return bare[0] == bare[1]

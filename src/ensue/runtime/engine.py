@@ -535,13 +535,17 @@ class Engine:
 
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:
-        """The plans: the tree of joins, where each condition is decided, what is stored. text, mermaid or json."""
+        """The plans: the tree of joins, where each condition is decided, what is stored. text, mermaid or json.
+
+        Of an engine that adapts also what they are expected to cost, beside the other plans, and what is watched.
+        """
         from ensue.planning.explain import explain
 
         if not self._lanes:
             return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
         evaluators = [lane.evaluator for lane in self._lanes]
-        return explain([(e.query, e.plan, e.schema) for e in evaluators], format)
+        expected = {name: found for name, one in self._adapters.items() if (found := one.expect()) is not None}
+        return explain([(e.query, e.plan, e.schema) for e in evaluators], format, expected)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)

@@ -1,0 +1,137 @@
+"""Statistics for queries: measured on the events of a source, or read from a file that `ensue stats` has saved."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ensue.cli.quantities import read_lateness
+from ensue.cli.schemas import ColumnNames, load_schema
+from ensue.errors import InputError, StateError
+
+if TYPE_CHECKING:
+    from ensue.cli.rows import Unreadable
+    from ensue.cli.sources import Source
+    from ensue.events.batch import EventBatch
+    from ensue.events.intake import Intake
+    from ensue.events.schema import Schema
+    from ensue.pattern.query import Query
+    from ensue.statistics.collector import Collector
+    from ensue.statistics.snapshot import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The statistics of queries by name, the columns they were taken from, and how many rows could not be read."""
+
+    statistics: Mapping[str, Statistics]
+    schema: Schema
+    rejected: int = 0
+
+    def save(self, path: str) -> None:
+        """Write them to a file, for `load_measured`."""
+        from ensue.events.schema import dump_schema
+
+        schema = dump_schema(self.schema)
+        data = {name: {**one.to_json(), "schema": schema} for name, one in self.statistics.items()}
+        try:
+            Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}; choose another file with --output") from error
+
+
+def load_measured(path: str) -> Measured:
+    """What was saved in a file."""
+    from ensue.events.schema import load_schema
+    from ensue.statistics.snapshot import Statistics
+
+    try:
+        data: Mapping[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = {name: Statistics.from_json(one) for name, one in data.items()}
+        schema = load_schema(next(iter(data.values()))["schema"])
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, AttributeError, KeyError, TypeError, StopIteration, StateError) as error:
+        raise InputError(f"{path} does not hold statistics; save them with `ensue stats … --output {path}`") from error
+    return Measured(found, schema)
+
+
+def measure(
+    queries: Sequence[Query],
+    source: str,
+    columns: ColumnNames,
+    *,
+    schema: str | None = None,
+    input_format: str | None = None,
+    window: str | None = None,
+    seed: int = 0,
+) -> Measured:
+    """Look at all events of a file, or at the last `window` of them."""
+    from ensue.cli.sources import open_source
+    from ensue.events.intake import Intake
+    from ensue.events.schema import TimeUnit
+    from ensue.pattern.numbers import numeric_columns
+
+    given = None if schema is None else load_schema(schema, columns).columns
+    numeric = {*numeric_columns(queries), columns.time, *((columns.begin,) if columns.begin else ())}
+    events = open_source(source, columns=columns, format=input_format, fixed=given, numeric=numeric)
+    intake = Intake(
+        type=columns.type,
+        ts=columns.time,
+        begin=columns.begin,
+        unit=TimeUnit(columns.unit),
+        lateness=events.survey(),
+    )
+    collectors: dict[str, Collector] = {}
+    unreadable: list[Unreadable] = []
+    for batch in read_batches(events, intake, unreadable):
+        if not collectors and intake.schema is not None:
+            collectors = _make_collectors(queries, intake.schema, window, seed)
+        for collector in collectors.values():
+            collector.observe(batch)
+    if intake.schema is None or not intake.counts.processed:
+        raise InputError("there is no event in the input to measure")
+    found = {name: collector.snapshot() for name, collector in collectors.items()}
+    return Measured(found, intake.schema, intake.counts.rejected + len(unreadable))
+
+
+def read_batches(events: Source, intake: Intake, unreadable: list[Unreadable]) -> Iterator[EventBatch]:
+    """The events of a source that has been surveyed, in order of time; what is not even a row goes to `unreadable`."""
+    import pyarrow as pa
+
+    types = events.types()
+    if types:
+        # An empty batch first: it says which columns there are and of what type, whatever the first rows hold.
+        yield intake.push(pa.schema(list(types.items())).empty_table())
+    for parsed in events.batches():
+        unreadable += parsed.unreadable
+        yield intake.push(parsed.table)
+        intake.take_rejected()  # they are counted
+    yield intake.drain()
+
+
+def _make_collectors(queries: Sequence[Query], schema: Schema, window: str | None, seed: int) -> dict[str, Collector]:
+    from ensue.pattern.check import check
+    from ensue.pattern.expressions import Duration
+    from ensue.pattern.types import fold_duration
+    from ensue.runtime.sampled import evaluating
+    from ensue.statistics.collector import Collector, Sampling
+
+    length: float = math.inf
+    if window is not None:
+        asked = read_lateness(window)
+        length = fold_duration(asked, schema) if isinstance(asked, Duration) else asked
+        if length < 1:
+            raise click.BadParameter(f"{window!r} is shorter than one step of the time column", param_hint="--window")
+    found = {}
+    for query in queries:
+        check(query, schema)
+        sampling = Sampling(size=256, every=16_384, seed=seed)
+        found[query.name or ""] = Collector(query, schema, evaluating(schema), window=length, sampling=sampling)
+    return found

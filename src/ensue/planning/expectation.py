@@ -1,0 +1,147 @@
+"""What a plan is expected to cost under some statistics, beside the plans of all planners, and on what it rests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ensue.errors import PlanError
+from ensue.events.schema import DType, Schema
+from ensue.pattern.nearest import did_you_mean
+from ensue.pattern.normalize import Branch
+from ensue.pattern.query import Query
+from ensue.planning.cost import Costs, plan_cost
+from ensue.planning.decisions import ByInvariants, Decision, Static, Threshold, Unconditional
+from ensue.planning.default import default_plan
+from ensue.planning.figures import Figures, figures_of, planning_window
+from ensue.planning.plan import Plan
+from ensue.planning.planners import PLANNERS, make_plan
+from ensue.statistics.snapshot import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A planner's plan and its cost; `default` is the plan that is taken while nothing is known."""
+
+    planner: str
+    plan: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedComparison:
+    """An invariant with the values of both sides; it counts as broken when left exceeds right by a share `distance`."""
+
+    block: str
+    text: str
+    left: float
+    right: float
+    distance: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BranchExpectation:
+    """What a branch's cost rests on.
+
+    `events` are those of each variable in a window, after its own conditions; `selectivities` those of pairs, by name.
+    """
+
+    events: Mapping[str, float]
+    selectivities: Mapping[str, float]
+    invariants: tuple[WatchedComparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The cost of a query's plan under statistics of so much time (`over`, up to `at`), in the time column's units.
+
+    `span` tells that time in words, `replanned` when another plan is looked for.
+    """
+
+    over: float
+    at: int
+    span: str
+    cost: float
+    alternatives: tuple[Alternative, ...]
+    replanned: str
+    branches: tuple[BranchExpectation, ...]
+
+
+def find_figures(
+    query: Query, branches: Sequence[Branch], statistics: Statistics, within: float | None
+) -> list[Figures]:
+    """What planners work on, of each branch; `within` is the query's window of time in the statistics' units."""
+    window = planning_window(query, within, statistics)
+    return [figures_of(branch, window, statistics) for branch in branches]
+
+
+def check_known(query: Query, branches: Sequence[Branch], statistics: Statistics) -> None:
+    """Refuse statistics that say nothing of a type that the query waits for: they were taken for another query."""
+    for kind in dict.fromkeys(v.type for branch in branches for v in branch.variables):
+        if kind not in statistics.rates:
+            hint = did_you_mean(kind, statistics.rates) or "take them with `ensue stats` for this query"
+            raise PlanError(f"query `{query.name}`: the statistics say nothing of type `{kind}`; {hint}")
+
+
+def expect(
+    query: Query,
+    branches: Sequence[Branch],
+    schema: Schema | None,
+    plan: Plan,
+    figures: Sequence[Figures],
+    statistics: Statistics,
+    decisions: Sequence[Decision],
+) -> Expectation:
+    """The cost of a plan under those figures, beside those of all planners, and what its decisions watch."""
+    others = {"default": default_plan(query, branches, schema)}
+    for name, planner in PLANNERS.items():
+        others[name] = make_plan([planner.plan(one) for one in figures], stored=False)
+    return Expectation(
+        over=statistics.window,
+        at=statistics.at,
+        span=_span(statistics, schema),
+        cost=plan_cost(figures, plan),
+        alternatives=tuple(Alternative(name, str(one), plan_cost(figures, one)) for name, one in others.items()),
+        replanned=_rule(decisions[0]),
+        branches=tuple(_branch(one, decision) for one, decision in zip(figures, decisions, strict=True)),
+    )
+
+
+def _span(statistics: Statistics, schema: Schema | None) -> str:
+    if schema is None or schema.columns[schema.time] is DType.INT:
+        return f"{statistics.window:,.6g} units of time up to {statistics.at}"
+    return f"{statistics.window / 1e6:,.6g} s up to {np.datetime64(statistics.at, 'us')}"
+
+
+def _branch(figures: Figures, decision: Decision) -> BranchExpectation:
+    costs = Costs(figures)
+    names = figures.shape.names
+    watched = []
+    if isinstance(decision, ByInvariants) and decision.invariants is not None:
+        for block, comparison in decision.invariants.watched:
+            distance = decision.distance.of(comparison.key)
+            sides = comparison.left.value(costs), comparison.right.value(costs)
+            holds = comparison.holds(costs, distance)
+            watched.append(WatchedComparison(block, str(comparison), *sides, distance, holds))
+    return BranchExpectation(
+        {name: figures.window * figures.arrivals(name) for name in names},
+        {name: value for name, value in sorted(figures.values.items()) if name.startswith("sel(") and "," in name},
+        tuple(watched),
+    )
+
+
+def _rule(decision: Decision) -> str:
+    match decision:
+        case Static():
+            return "never"
+        case Unconditional():
+            return "at each check"
+        case Threshold(t=t):
+            return f"when a statistic has moved by {t:.3g} of its value or more"
+        case ByInvariants():
+            return "when the left side of one of these exceeds the right one by more than a share d of it"
+        case _:
+            return f"by {decision}"
