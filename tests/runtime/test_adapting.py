@@ -120,6 +120,16 @@ def test_a_broken_invariant_is_told_with_both_sides() -> None:
     assert engine.take_journal() == []
 
 
+@pytest.mark.parametrize("every", [300, 2_500, 30_000])
+def test_rates_are_right_however_rarely_they_are_looked_at(every: int) -> None:
+    """Of events that are gone by the next check neither the number nor the time counts."""
+    engine = ensue.compile(RISING, adapt=ensue.Adaptation(every=every, decision="unconditional"))
+    for batch in drifting(60_000).slice(0, 30_000).to_batches(9_000):
+        engine.push(batch)
+    rates = engine.journal[-1].statistics["rates"]
+    assert sum(rate for rate, _ in rates.values()) == pytest.approx(1.0, rel=0.06)
+
+
 def cut_anywhere(make: Callable[[], Engine], events: pa.Table, size: int, restart: bool) -> tuple[list[str], list[Any]]:
     engine = make()
     found: list[str] = []

@@ -46,6 +46,20 @@ def test_the_time_seen_stands_for_a_window_that_is_not_full() -> None:
     assert rates.at(5000)["A"].value == 0.0
 
 
+def test_time_that_was_not_seen_does_not_count() -> None:
+    rates = Rates(["A"], 1000)
+    for start in (0, 400, 800):
+        rates.observe(np.arange(start, start + 100), np.zeros(100, dtype=np.int32), ["A"])
+        rates.skip()
+        rates = Rates.load(json.loads(json.dumps(rates.dump())))
+    assert rates.covered(899) == 300
+    assert rates.at(899)["A"].value == 1.0
+    assert rates.covered(1199) == 500  # 1,000 less 200 steps of the first gap and 300 of the second
+    rates.observe(np.arange(5000, 5100), np.zeros(100, dtype=np.int32), ["A"])
+    assert rates.gaps == [(900, 4999)]
+    assert (rates.covered(5099), rates.at(5099)["A"].value) == (100, 1.0)
+
+
 def test_a_type_that_never_came_has_rate_zero_but_is_not_sure_of_it() -> None:
     rates = Rates(["A", "Z"], 100)
     assert rates.at(0)["Z"].value == 0.0

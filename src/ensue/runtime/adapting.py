@@ -213,6 +213,8 @@ class Adapter:
     def check(self, rows: RowStore, next_event: int, swap: Replace) -> Entry | None:
         """Look at what has come since the last check; plan anew if that is called for."""
         started = time.perf_counter()
+        if rows.lost[0] >= self._observed:
+            self._collector.skip()
         for batch in rows.batches(self._observed):
             self._collector.observe(batch)
         self._observed = next_event

@@ -16,9 +16,9 @@ from ensue.events.casting import arrow_type, infer_aware, infer_dtype
 from ensue.events.intake import cast_table, event_times
 from ensue.events.readers import read_table
 from ensue.events.schema import Schema
-from ensue.events.times import read_time
+from ensue.events.times import NULL, read_time
 
-_FORMAT = 1
+_FORMAT = 2
 _SMALL = 16_384  # chunks below this many rows are merged with their neighbours
 _SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
 
@@ -178,6 +178,7 @@ class RowStore:
             int
         ] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
         self._new_rows: list[Mapping[str, Any]] = []
+        self.lost = (-1, NULL)  # the number and the end of the last row that was forgotten; all later ones are there
         self._unkept: npt.NDArray[np.bool_] | None = None  # rows of the last chunk to keep, once it must stay longer
 
     def __len__(self) -> int:
@@ -261,9 +262,16 @@ class RowStore:
             number -= 1
             place = len(chunks[number]) - 1
         first = chunks[number]
+        if number:
+            self._lose(chunks[number - 1], len(chunks[number - 1]))
         if place * _SPARSE > len(first) * (_SPARSE - 1):
+            self._lose(first, place)
             first = first.cut(place, copy=True)
         self._chunks = [first, *chunks[number + 1 :]]
+
+    def _lose(self, chunk: Chunk, stop: int) -> None:
+        """Note that the rows of a chunk before a place are forgotten."""
+        self.lost = (int(chunk.seqs[stop - 1]), chunk.end_at(stop - 1))
 
     def _cut_newest(self, before: int) -> bool:
         """Whether all that stays lies in the newest chunk, still with rows that are not kept: then those go as well.
@@ -277,6 +285,7 @@ class RowStore:
         place = self._first_at(newest, place, newest.end_at(place))
         if place == 0:
             return False
+        self._lose(newest, place)
         self._chunks = [newest.cut(place)]
         self._unkept = self._unkept[place:]
         self._thin()
@@ -312,7 +321,7 @@ class RowStore:
             begin, end = chunk.times()
             tables.append(pa.table({"seq": chunk.seqs, "begin": begin, "end": end}))
             tables.append(plain_text(chunk.table()))
-        return {"format": _FORMAT, "has_layout": self._base is not None}, tables
+        return {"format": _FORMAT, "has_layout": self._base is not None, "lost": self.lost}, tables
 
     @classmethod
     def load(cls, schema: Schema, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> RowStore:
@@ -320,6 +329,7 @@ class RowStore:
         if state.get("format") != _FORMAT:
             raise StateError(f"the rows' state has format {state.get('format')!r}; this version reads {_FORMAT}")
         store = cls(schema, tables[0].schema if state["has_layout"] else None)
+        store.lost = tuple(state["lost"])
         for index in range(1, len(tables), 2):
             numbers = tables[index]
             seqs, begin, end = (numbers[name].to_numpy() for name in ("seq", "begin", "end"))

@@ -31,7 +31,7 @@ from ensue.statistics.snapshot import Statistics
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
 
-_FORMAT = 1
+_FORMAT = 2
 _WINDOWS = 4
 _FIRST = 4096
 """After so many events the first are sampled; then each time as many as have come three times over, up to `every`."""
@@ -150,6 +150,11 @@ class Collector:
         self._waiting += len(batch)
         if self._waiting >= min(self.sampling.every, max(_FIRST, 3 * self._events)):
             self._settle()
+
+    def skip(self) -> None:
+        """Events have gone by unseen: the time up to those that come next is not counted in the rates."""
+        self._settle()
+        self._rates.skip()
 
     def _settle(self) -> None:
         """Count and sample the batches that have been put together."""

@@ -27,8 +27,9 @@ def count_expired(times: Int64s, window: int | None) -> int:
 class Rates:
     """Events a step of time, for each of some types, over the last `window` steps (None: since the start).
 
-    Before a whole window has passed, the time since the first event of any type stands for it. Where arrivals are
-    independent of each other (a Poisson process), the variance of a count is the count; that of the rate, count/time².
+    Before a whole window has passed, the time since the first event of any type stands for it; time whose events were
+    not seen (`skip`) does not count. Where arrivals are independent of each other (a Poisson process), the variance of
+    a count is the count; that of the rate, count/time².
 
     >>> import numpy as np
     >>> rates = Rates(["A", "B"], window=100)
@@ -42,6 +43,8 @@ class Rates:
         self.window = window
         self.start: int | None = None
         self.latest: int | None = None
+        self.gaps: list[tuple[int, int]] = []  # the first and last step of time that was not seen
+        self._skipped = False
 
     def observe(self, times: Int64s, codes: Int32s, names: list[str]) -> dict[str, int]:
         """Take in a batch: its times in order, and each event's type as a place in `names`.
@@ -56,7 +59,12 @@ class Rates:
             raise InputError(f"times must not run backwards: {times[0]} after {self.latest}")
         if self.start is None:
             self.start = int(times[0])
+        elif self._skipped and self.latest is not None:
+            self.gaps.append((self.latest + 1, int(times[0]) - 1))
+        self._skipped = False
         self.latest = int(times[-1])
+        if self.gaps and self.window is not None and self.gaps[0][1] <= self.latest - self.window:
+            self.gaps = [gap for gap in self.gaps if gap[1] > self.latest - self.window]
         start = count_expired(times, self.window)
         size = len(times) - start
         pieces = min(_SLICES, -(-size // _SLICES))
@@ -71,6 +79,10 @@ class Rates:
                     found[name] += number
         return found
 
+    def skip(self) -> None:
+        """Events have gone by unseen: the time up to those that are observed next does not count."""
+        self._skipped = True
+
     def widen(self, window: int) -> None:
         """Look back further from now on; what has been forgotten stays so."""
         if self.window is not None and window > self.window:
@@ -83,7 +95,10 @@ class Rates:
         if self.start is None:
             return 0
         seen = now - self.start + 1
-        return seen if self.window is None else min(seen, self.window)
+        if self.window is not None:
+            seen = min(seen, self.window)
+        first = now - seen + 1
+        return seen - sum(max(0, high - max(low, first) + 1) for low, high in self.gaps)
 
     def at(self, now: int) -> dict[str, Estimate]:
         """The rate of each type at a time that is not before the last event."""
@@ -98,6 +113,8 @@ class Rates:
             "window": self.window,
             "start": self.start,
             "latest": self.latest,
+            "gaps": self.gaps,
+            "skipped": self._skipped,
             "counts": {name: histogram.dump() for name, histogram in self.counts.items()},
         }
 
@@ -107,6 +124,7 @@ class Rates:
         try:
             rates = cls((), state["window"])
             rates.start, rates.latest = state["start"], state["latest"]
+            rates.gaps, rates._skipped = [(low, high) for low, high in state["gaps"]], state["skipped"]
             rates.counts = {name: ExponentialHistogram.load(one) for name, one in state["counts"].items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise StateError(f"this is not the state of rates: {error!r}; start with new statistics") from error
