@@ -9,18 +9,21 @@ import pytest
 import ensue.errors
 from ensue.errors import EnsueError, InputError
 from ensue.pattern.check import check
-from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, load_cases, parse_case
-from ensue.testing.harness import assert_same
+from ensue.testing.aggregates import aggregate_matches
+from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, ExpectedRows, load_cases, parse_case
+from ensue.testing.harness import assert_same, describe_rows
 from ensue.testing.oracle import evaluate_returns, find_matches
 
 FOLDER = Path(__file__).parents[1] / "cases"
 CASES = load_cases(FOLDER)
 WITH_MATCHES = [case for case in CASES if isinstance(case.expected, ExpectedMatches)]
+WITH_ROWS = [case for case in CASES if isinstance(case.expected, ExpectedRows)]
 WITH_ERROR = [case for case in CASES if isinstance(case.expected, ExpectedError)]
 
 
 def test_there_are_cases_of_every_kind() -> None:
     assert len(WITH_MATCHES) > 250
+    assert len(WITH_ROWS) > 30
     assert len(WITH_ERROR) > 40
     areas = {case.name.split("/")[0] for case in CASES}
     assert areas == {path.name for path in FOLDER.iterdir()}
@@ -41,6 +44,15 @@ def test_oracle_agrees(case: Case) -> None:
             assert [(name, repr(value)) for name, value in row.items()] == [
                 (name, repr(value)) for name, value in columns.items()
             ]
+
+
+@pytest.mark.parametrize("case", WITH_ROWS, ids=lambda case: case.name)
+def test_oracle_agrees_on_aggregates(case: Case) -> None:
+    assert isinstance(case.expected, ExpectedRows)
+    query = case.parse()
+    check(query, case.schema)
+    rows = aggregate_matches(case.events, query, case.schema)
+    assert not describe_rows([{"time": row.time, **row.group, **row.values} for row in rows], case.expected.rows)
 
 
 @pytest.mark.parametrize("case", WITH_ERROR, ids=lambda case: case.name)

@@ -22,6 +22,7 @@ matches:
   another OR branch. `begin`, `end` and `detected_at` follow from the events (a match is known with its last
   event) unless given after a bar: `a=a1 | detected_at=11`, `detected_at=null`. RETURN columns follow an arrow, as JSON:
   `a=a1 => {"a_x": 1}`. No line: no match.
+- `rows:` in place of matches, for AGG: one row a line, its time and its columns as JSON: `3 => {"count": 2}`.
 - `error:` in place of events and matches: the class of the error, and a piece of its message.
 """
 
@@ -55,7 +56,7 @@ USUAL_COLUMNS: Mapping[str, DType] = {
 }
 """The columns that a case may have without saying their types."""
 
-_SECTIONS = ("options", "query", "events", "matches", "error")
+_SECTIONS = ("options", "query", "events", "matches", "rows", "error")
 _CELL = re.compile(r"'(?:[^']|'')*'|\S+")
 
 
@@ -65,6 +66,13 @@ class ExpectedMatches:
 
     matches: tuple[OracleMatch, ...]
     returns: tuple[Mapping[str, Any] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRows:
+    """The rows of AGG that a case must give: each with its time and its other columns."""
+
+    rows: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ class Case:
     events: tuple[dict[str, Any], ...]
     labels: tuple[str, ...]
     schema: Schema
-    expected: ExpectedMatches | ExpectedError
+    expected: ExpectedMatches | ExpectedRows | ExpectedError
 
     def parse(self) -> Query:
         """The query of the case; raises what a wrong query raises."""
@@ -126,9 +134,11 @@ def parse_case(text: str, name: str = "case") -> Case:
             {column: _read_cell(cell, schema.columns[column]) for column, cell in zip(columns, row, strict=True)}
             for row in rows
         )
-        expected: ExpectedMatches | ExpectedError
+        expected: ExpectedMatches | ExpectedRows | ExpectedError
         if "error" in sections:
             expected = ExpectedError(*_split_once(sections["error"].strip(), ":"))
+        elif "rows" in sections:
+            expected = ExpectedRows(tuple(_read_row(line) for line in sections["rows"].splitlines() if line.strip()))
         else:
             expected = _read_matches(sections["matches"], labels, events, schema)
         return Case(name, rule, sections["query"].strip("\n"), events, labels, schema, expected)
@@ -154,8 +164,8 @@ def _split_sections(text: str) -> tuple[str, dict[str, str]]:
             sections[current].append(line)
         elif line.strip():
             raise ValueError(f"line outside of any section: {line!r}")
-    if not rule or "query" not in sections or ("matches" in sections) == ("error" in sections):
-        raise ValueError("a case has a rule, a query, and either matches or an error")
+    if not rule or "query" not in sections or sum(name in sections for name in ("matches", "rows", "error")) != 1:
+        raise ValueError("a case has a rule, a query, and either matches, rows or an error")
     return rule, {name: _dedent(lines) for name, lines in sections.items()}
 
 
@@ -209,6 +219,11 @@ def _read_cell(cell: str, dtype: DType) -> Any:
             return {"true": True, "false": False}[cell]
         case _:
             return cell
+
+
+def _read_row(line: str) -> dict[str, Any]:
+    time, columns = _split_once(line, "=>")
+    return {"time": int(time), **json.loads(columns)}
 
 
 def _read_matches(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,6 +31,35 @@ def assert_same(
         context = [] if query is None else [f"query: {query}"]
         context += [f"event {position}: {_show_event(event)}" for position, event in enumerate(events)]
         raise AssertionError("\n".join([*difference, *context]))
+
+
+def describe_rows(actual: Iterable[Mapping[str, Any]], expected: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One line for each difference between rows of AGG, in any order; floats may differ by 1e-9 of their size.
+
+    >>> describe_rows([{"time": 1, "count": 2}], [{"time": 1, "count": 3}])
+    ["missing: {'time': 1, 'count': 3}", "not expected: {'time': 1, 'count': 2}"]
+    """
+    left, missing = list(actual), []
+    for wanted in expected:
+        found = next((row for row in left if row["time"] == wanted["time"] and _alike(row, wanted)), None)
+        if found is None:
+            missing.append(wanted)
+        else:
+            left.remove(found)
+    return [f"missing: {dict(row)}" for row in missing] + [f"not expected: {dict(row)}" for row in left]
+
+
+def _alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two rows have the same columns in the same order, with values of one type."""
+    if list(row) != list(other):
+        return False
+    for mine, others in zip(row.values(), other.values(), strict=True):
+        if isinstance(mine, float) and isinstance(others, float):
+            if not (mine == others or math.isclose(mine, others, rel_tol=1e-9, abs_tol=1e-12)):
+                return False
+        elif type(mine) is not type(others) or mine != others:
+            return False
+    return True
 
 
 def describe_difference(actual: Sequence[OracleMatch], expected: Sequence[OracleMatch]) -> list[str]:
