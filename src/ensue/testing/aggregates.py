@@ -177,7 +177,7 @@ class _Tally:
             exact = all(isinstance(value, int) for value in numbers)
             total: int | float = sum(numbers) if exact else math.fsum(numbers)
             return total / len(numbers) if one.function == "AVG" else _fitting(total)
-        ordered: list[Any] = sorted(found)  # type: ignore[type-var]
+        ordered: list[Any] = sorted(found)
         least: Value = ordered[0]
         most: Value = ordered[-1]
         return least if one.function == "MIN" else most
