@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ensue.cli.options import schema_options
-from ensue.cli.queries import QueryFault, name_queries, parse_text, read_text
+from ensue.cli.queries import QueryFault, name_queries, parse_whole, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
 from ensue.errors import QueryError
 
@@ -15,10 +15,10 @@ from ensue.errors import QueryError
 @schema_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing when all is right.")
 def check_command(queries: str, schema: str | None, columns: ColumnNames, quiet: bool) -> None:
-    """Say whether queries are right, and where not.
+    """Say whether queries and rules are right, and where not.
 
-    FILE holds one or more queries, ended by ';' (- for standard input); or give the TEXT of a query. With --schema the
-    attributes and their types are checked too. The exit code is 0 if every query is right and 2 if not.
+    FILE holds queries, rules and declarations, ended by ';' (- for standard input); or give the TEXT of one. With
+    --schema the attributes and their types are checked too. The exit code is 0 if all are right and 2 if not.
 
     \b
     Examples:
@@ -28,12 +28,18 @@ def check_command(queries: str, schema: str | None, columns: ColumnNames, quiet:
       ensue check queries.ensue --schema trades.parquet --time-column time
     """
     from ensue.pattern.check import check
+    from ensue.rules.check import check_program, widen_schema
 
     source = read_text(queries)
-    parsed = parse_text(source)
+    program = parse_whole(source)
     known = load_schema(schema, columns) if schema is not None else None
     faults = []
-    for query in parsed:
+    try:
+        signatures = check_program(program, known)
+        known = widen_schema(known, program, signatures)
+    except QueryError as error:
+        faults.append(error.with_source(source.text))
+    for query in program.queries if not faults else ():
         try:
             check(query, known)
         except QueryError as error:
@@ -41,6 +47,14 @@ def check_command(queries: str, schema: str | None, columns: ColumnNames, quiet:
     if faults:
         raise QueryFault(faults, source.origin)
     if not quiet:
-        named = name_queries(parsed)
-        count = "1 query" if len(named) == 1 else f"{len(named)} queries"
-        click.echo(f"{source.origin or 'ok'}: {count} right ({', '.join(named)})")
+        counts = []
+        if program.rules:
+            counts.append(f"{_count(len(program.rules), 'rule', 'rules')} right ({', '.join(program.derived)})")
+        if program.queries or not program.rules:
+            named = name_queries(program.queries)
+            counts.append(f"{_count(len(named), 'query', 'queries')} right ({', '.join(named)})")
+        click.echo(f"{source.origin or 'ok'}: {', '.join(counts)}")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

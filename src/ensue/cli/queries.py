@@ -16,6 +16,7 @@ from ensue.errors import QueryError
 
 if TYPE_CHECKING:
     from ensue.pattern.query import Query
+    from ensue.rules.program import Program
 
 
 class QueryFault(click.ClickException):
@@ -53,7 +54,7 @@ def read_text(given: str) -> QueryText:
             return QueryText(Path(given).read_text(encoding="utf-8"), given)
         except (OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"cannot read {given}: {error}") from error
-    if "PATTERN" in given.upper():
+    if "PATTERN" in given.upper() or "RULE" in given.upper():
         return QueryText(given, None)
     raise click.UsageError(f"no file {given!r}, and it is not a query either: a query has a PATTERN clause")
 
@@ -83,6 +84,17 @@ def parse_text(source: QueryText) -> tuple[Query, ...]:
     if not queries:
         raise click.UsageError(f"{source.origin or 'the text'} holds no query")
     return queries
+
+
+def parse_whole(source: QueryText) -> Program:
+    """The declarations, rules and queries of a text; a wrong one, or none at all, ends the command."""
+    from ensue.language import parse_program
+
+    with pointing_into(source.origin):
+        program = parse_program(source.text)
+    if not program.statements:
+        raise click.UsageError(f"{source.origin or 'the text'} holds no query and no rule")
+    return program
 
 
 def name_queries(queries: Sequence[Query]) -> dict[str, Query]:

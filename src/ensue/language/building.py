@@ -7,12 +7,24 @@ The methods give query values directly; a `Part` carries a value with the stretc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from lark import Token
 
-from ensue.errors import QuerySyntaxError, Span
+from ensue.errors import QuerySyntaxError
+from ensue.language.parts import (
+    Clause,
+    Part,
+    Read,
+    has,
+    make_part,
+    names_in,
+    read_duration,
+    read_number,
+    span_of,
+    tokens_in,
+    values_in,
+)
 from ensue.pattern.expressions import (
     Aggregate,
     Arithmetic,
@@ -48,97 +60,15 @@ from ensue.pattern.query import (
     Unbounded,
 )
 
-LONGEST_NUMBER = 1000
-"""Characters of a number: far beyond what a value can hold, and below where reading one becomes slow."""
-
-
-class Part(NamedTuple):
-    """A value read from the text, and where it stands there."""
-
-    value: Any
-    start: int
-    end: int
-    bare_number: bool = False  # a number literal without sign or parentheses: a minus before it belongs to it
-
-    @property
-    def span(self) -> Span:
-        """The stretch of text."""
-        return Span(self.start, self.end)
-
-
-class Clause(NamedTuple):
-    """A clause after PATTERN: the fields of the query that it sets."""
-
-    keyword: str
-    fields: dict[str, Any]
-    span: Span
-
-
-Read = Part | Clause | Token
-
-
-def _span(parts: list[Read]) -> Span:
-    return Span(_start(parts[0]), _end(parts[-1]))
-
-
-def _start(part: Read) -> int:
-    if isinstance(part, Token):
-        return part.start_pos or 0
-    return part.span.start
-
-
-def _end(part: Read) -> int:
-    if isinstance(part, Token):
-        return part.end_pos or 0
-    return part.span.end
-
-
-def _span_of(token: Token) -> Span:
-    return Span(_start(token), _end(token))
-
-
-def _part(parts: list[Read], make: Callable[[Span], object]) -> Part:
-    span = _span(parts)
-    return Part(make(span), span.start, span.end)
-
-
-def _values(parts: list[Read]) -> list[Any]:
-    """The values among the parts of a rule, without the signs and keywords."""
-    return [part.value for part in parts if isinstance(part, Part)]
-
-
-def _names(parts: list[Read]) -> list[Token]:
-    return [part for part in parts if isinstance(part, Token) and part.type == "NAME"]
-
-
-def _tokens(parts: list[Read], kind: str) -> list[Token]:
-    return [part for part in parts if isinstance(part, Token) and part.type == kind]
-
-
-def _has(parts: list[Read], kind: str) -> bool:
-    return any(isinstance(part, Token) and part.type == kind for part in parts)
-
 
 def _clause(keyword: str, parts: list[Read], **fields: object) -> Clause:
-    return Clause(keyword, fields, _span(parts[:1]))
-
-
-def read_number(text: str, span: Span) -> int | float:
-    """The number that a literal writes: an int if it has neither point nor exponent."""
-    if len(text) > LONGEST_NUMBER:
-        raise QuerySyntaxError(f"the number is longer than the limit of {LONGEST_NUMBER} characters", span=span)
-    return int(text) if text.isdigit() else float(text)
-
-
-def _read_duration(token: Token) -> Duration:
-    amount, unit = token.split(" ")
-    return Duration(read_number(amount, _span_of(token)), unit)
+    return Clause(keyword, fields, span_of(parts[:1]))
 
 
 def _read_count(token: Token) -> int:
-    value = read_number(token, _span_of(token))
+    value = read_number(token, span_of(token))
     if not isinstance(value, int):
-        raise QuerySyntaxError(f"expected a whole number, found `{token}`", span=_span_of(token))
+        raise QuerySyntaxError(f"expected a whole number, found `{token}`", span=span_of(token))
     return value
 
 
@@ -147,7 +77,7 @@ class QueryBuilding:
 
     # Queries and clauses
 
-    def start(self, parts: list[Read]) -> list[Query]:
+    def start(self, parts: list[Read]) -> list[Any]:
         return [part.value for part in parts if isinstance(part, Part)]
 
     def query(self, parts: list[Read]) -> Part:
@@ -164,59 +94,59 @@ class QueryBuilding:
                 )
             seen.add(part.keyword)
             fields |= part.fields
-        return _part(parts, lambda span: Query(**fields))
+        return make_part(parts, lambda span: Query(**fields))
 
     def query_name(self, parts: list[Read]) -> Clause:
-        return Clause("QUERY", {"name": str(parts[1])}, _span(parts))
+        return Clause("QUERY", {"name": str(parts[1])}, span_of(parts))
 
     def pattern_clause(self, parts: list[Read]) -> Clause:
-        return _clause("PATTERN", parts, pattern=_values(parts)[0])
+        return _clause("PATTERN", parts, pattern=values_in(parts)[0])
 
     def where(self, parts: list[Read]) -> Clause:
-        return _clause("WHERE", parts, where=_values(parts)[0])
+        return _clause("WHERE", parts, where=values_in(parts)[0])
 
     def partition(self, parts: list[Read]) -> Clause:
-        names = _names(parts)
+        names = names_in(parts)
         return _clause(
             "PARTITION BY",
             parts,
             partition_by=tuple(str(name) for name in names),
-            partition_spans=tuple(_span_of(name) for name in names),
+            partition_spans=tuple(span_of(name) for name in names),
         )
 
     def within(self, parts: list[Read]) -> Clause:
-        return _clause("WITHIN", parts, within=_values(parts)[0])
+        return _clause("WITHIN", parts, within=values_in(parts)[0])
 
     def unbounded(self, parts: list[Read]) -> Part:
-        return _part(parts, Unbounded)
+        return make_part(parts, Unbounded)
 
     def time_window(self, parts: list[Read]) -> Part:
         token = parts[-1]
         assert isinstance(token, Token)
-        duration = _read_duration(token) if token.type == "DURATION" else Duration(read_number(token, _span_of(token)))
+        duration = read_duration(token)
         if len(parts) == 2:
             duration = Duration(-duration.amount, duration.unit)
-        return _part(parts, lambda span: TimeWindow(duration, span))
+        return make_part(parts, lambda span: TimeWindow(duration, span))
 
     def count_window(self, parts: list[Read]) -> Part:
-        events = _read_count(_tokens(parts, "NUMBER")[0]) * (-1 if len(parts) == 3 else 1)
-        return _part(parts, lambda span: CountWindow(events, span))
+        events = _read_count(tokens_in(parts, "NUMBER")[0]) * (-1 if len(parts) == 3 else 1)
+        return make_part(parts, lambda span: CountWindow(events, span))
 
     def using(self, parts: list[Read]) -> Clause:
-        return _clause("USING", parts, policy=Policy[str(_tokens(parts, "POLICY")[0])])
+        return _clause("USING", parts, policy=Policy[str(tokens_in(parts, "POLICY")[0])])
 
     def aggregates(self, parts: list[Read]) -> Clause:
-        return _clause("AGG", parts, aggregates=tuple(_values(parts)))
+        return _clause("AGG", parts, aggregates=tuple(values_in(parts)))
 
     def aggregate_column(self, parts: list[Read]) -> Part:
-        one: PatternAggregate = _values(parts)[0]
+        one: PatternAggregate = values_in(parts)[0]
         alias = str(parts[-1]) if len(parts) > 1 else None
-        return _part(parts, lambda span: PatternAggregate(one.function, one.variable, one.name, alias, one.span))
+        return make_part(parts, lambda span: PatternAggregate(one.function, one.variable, one.name, alias, one.span))
 
     def pattern_aggregate(self, parts: list[Read]) -> Part:
-        function, names, span = str(parts[0]), [str(name) for name in _names(parts)], _span(parts)
+        function, names, span = str(parts[0]), [str(name) for name in names_in(parts)], span_of(parts)
         if len(names) == 2:
-            return _part(parts, lambda span: PatternAggregate(function, names[0], names[1], span=span))
+            return make_part(parts, lambda span: PatternAggregate(function, names[0], names[1], span=span))
         if names:
             raise QuerySyntaxError(
                 f"{function} over matches needs an attribute: found `{function}({names[0]})`",
@@ -229,34 +159,34 @@ class QueryBuilding:
                 hint=f"write `{function}(variable.attribute)`",
                 span=span,
             )
-        return _part(parts, lambda span: PatternAggregate(function, span=span))
+        return make_part(parts, lambda span: PatternAggregate(function, span=span))
 
     def group(self, parts: list[Read]) -> Clause:
-        return _clause("GROUP BY", parts, group_by=tuple(_values(parts)))
+        return _clause("GROUP BY", parts, group_by=tuple(values_in(parts)))
 
     def group_key(self, parts: list[Read]) -> Part:
-        names = [str(name) for name in _names(parts)]
-        return _part(parts, lambda span: GroupKey(names[-1], names[0] if len(names) == 2 else None, span))
+        names = [str(name) for name in names_in(parts)]
+        return make_part(parts, lambda span: GroupKey(names[-1], names[0] if len(names) == 2 else None, span))
 
     def emit(self, parts: list[Read]) -> Clause:
-        return _clause("EMIT ON CHANGE", parts, emit_on_change=True, emit_span=_span(parts))
+        return _clause("EMIT ON CHANGE", parts, emit_on_change=True, emit_span=span_of(parts))
 
     def returns(self, parts: list[Read]) -> Clause:
-        return _clause("RETURN", parts, returns=tuple(_values(parts)))
+        return _clause("RETURN", parts, returns=tuple(values_in(parts)))
 
     def column(self, parts: list[Read]) -> Part:
-        names = _names(parts)
+        names = names_in(parts)
         name = str(names[0]) if names else None
-        return _part(parts, lambda span: Return(_values(parts)[0], name, span))
+        return make_part(parts, lambda span: Return(values_in(parts)[0], name, span))
 
     # Patterns
 
     def sequence(self, parts: list[Read]) -> Part:
-        items = _values(parts)
-        return _part(parts, lambda span: items[0] if len(items) == 1 else Seq(tuple(items), span))
+        items = values_in(parts)
+        return make_part(parts, lambda span: items[0] if len(items) == 1 else Seq(tuple(items), span))
 
     def group_of_items(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: _values(parts)[0])
+        return make_part(parts, lambda span: values_in(parts)[0])
 
     def operator(self, parts: list[Read]) -> Part:
         make: type[Seq] | type[And] | type[Or]
@@ -267,21 +197,21 @@ class QueryBuilding:
                 make = And
             case _:
                 make = Or
-        return _part(parts, lambda span: make(tuple(_values(parts)), span))
+        return make_part(parts, lambda span: make(tuple(values_in(parts)), span))
 
     def negated(self, parts: list[Read]) -> Part:
-        inner: Pattern = _values(parts)[0]
+        inner: Pattern = values_in(parts)[0]
         if not isinstance(inner, Item):
             raise QuerySyntaxError(
                 "only a single event type can be negated",
                 hint="write NOT before each event type that must be absent",
-                span=_span(parts),
+                span=span_of(parts),
             )
         if inner.negated:
             raise QuerySyntaxError(
-                f"`{inner.type}` is negated twice", hint="write NOT once, or not at all", span=_span(parts)
+                f"`{inner.type}` is negated twice", hint="write NOT once, or not at all", span=span_of(parts)
             )
-        return _part(parts, lambda span: Item(inner.type, inner.variable, True, inner.quantifier, span))
+        return make_part(parts, lambda span: Item(inner.type, inner.variable, True, inner.quantifier, span))
 
     def item(self, parts: list[Read]) -> Part:
         type_ = str(parts[0])
@@ -299,10 +229,10 @@ class QueryBuilding:
                     hint=f"write `{type_}+ {variable}[]`, or `{type_} {variable}`",
                     span=part.span,
                 )
-        return _part(parts, lambda span: Item(type_, variable, False, quantifier, span))
+        return make_part(parts, lambda span: Item(type_, variable, False, quantifier, span))
 
     def quantifier(self, parts: list[Read]) -> Part:
-        bounds = [_read_count(token) for token in _tokens(parts, "NUMBER")]
+        bounds = [_read_count(token) for token in tokens_in(parts, "NUMBER")]
         match _kind(parts[0]):
             case "PLUS":
                 value = Quantifier(1, None)
@@ -313,44 +243,44 @@ class QueryBuilding:
             case _ if len(bounds) == 2:
                 value = Quantifier(bounds[0], bounds[1])
             case _:
-                value = Quantifier(bounds[0], None if _has(parts, "COMMA") else bounds[0])
-        return _part(parts, lambda span: value)
+                value = Quantifier(bounds[0], None if has(parts, "COMMA") else bounds[0])
+        return make_part(parts, lambda span: value)
 
     def variable(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: (str(parts[0]), len(parts) > 1))
+        return make_part(parts, lambda span: (str(parts[0]), len(parts) > 1))
 
     # Conditions and values
 
     def disjunction(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Logical("OR", tuple(_values(parts)), span))
+        return make_part(parts, lambda span: Logical("OR", tuple(values_in(parts)), span))
 
     def conjunction(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Logical("AND", tuple(_values(parts)), span))
+        return make_part(parts, lambda span: Logical("AND", tuple(values_in(parts)), span))
 
     def not_(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Not(_values(parts)[0], span))
+        return make_part(parts, lambda span: Not(values_in(parts)[0], span))
 
     def comparison(self, parts: list[Read]) -> Part:
-        operators = tuple(str(token) for token in _tokens(parts, "COMPARE"))
-        return _part(parts, lambda span: Comparison(tuple(_values(parts)), operators, span))
+        operators = tuple(str(token) for token in tokens_in(parts, "COMPARE"))
+        return make_part(parts, lambda span: Comparison(tuple(values_in(parts)), operators, span))
 
     def in_list(self, parts: list[Read]) -> Part:
-        operand, *items = _values(parts)
-        return _part(parts, lambda span: InList(operand, tuple(items), _has(parts, "NOT"), span))
+        operand, *items = values_in(parts)
+        return make_part(parts, lambda span: InList(operand, tuple(items), has(parts, "NOT"), span))
 
     def between(self, parts: list[Read]) -> Part:
-        operand, low, high = _values(parts)
-        return _part(parts, lambda span: Between(operand, low, high, _has(parts, "NOT"), span))
+        operand, low, high = values_in(parts)
+        return make_part(parts, lambda span: Between(operand, low, high, has(parts, "NOT"), span))
 
     def like(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Like(_values(parts)[0], str(parts[-1]), _has(parts, "NOT"), span))
+        return make_part(parts, lambda span: Like(values_in(parts)[0], str(parts[-1]), has(parts, "NOT"), span))
 
     def is_null(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: IsNull(_values(parts)[0], _has(parts, "NOT"), span))
+        return make_part(parts, lambda span: IsNull(values_in(parts)[0], has(parts, "NOT"), span))
 
     def arithmetic(self, parts: list[Read]) -> Part:
-        left, right = _values(parts)
-        return _part(parts, lambda span: Arithmetic(str(parts[1]), left, right, span))
+        left, right = values_in(parts)
+        return make_part(parts, lambda span: Arithmetic(str(parts[1]), left, right, span))
 
     def negative(self, parts: list[Read]) -> Part:
         operand = parts[1]
@@ -359,33 +289,33 @@ class QueryBuilding:
         if operand.bare_number and isinstance(value, Literal):
             match value.value:
                 case Duration(amount=amount, unit=unit):
-                    return _part(parts, lambda span: Literal(Duration(-amount, unit), span))
+                    return make_part(parts, lambda span: Literal(Duration(-amount, unit), span))
                 case int(number) | float(number):
-                    return _part(parts, lambda span: Literal(-number, span))
-        return _part(parts, lambda span: Negate(value, span))
+                    return make_part(parts, lambda span: Literal(-number, span))
+        return make_part(parts, lambda span: Negate(value, span))
 
     def literal(self, parts: list[Read]) -> Part:
         token = parts[0]
         assert isinstance(token, Token)
-        span = _span_of(token)
+        span = span_of(token)
         match token.type:
             case "NUMBER":
                 return Part(Literal(read_number(token, span), span), span.start, span.end, bare_number=True)
             case "DURATION":
-                return Part(Literal(_read_duration(token), span), span.start, span.end, bare_number=True)
+                return Part(Literal(read_duration(token), span), span.start, span.end, bare_number=True)
             case "STRING":
                 return Part(Literal(str(token), span), span.start, span.end)
             case kind:
                 return Part(Literal({"TRUE": True, "FALSE": False}.get(kind), span), span.start, span.end)
 
     def parenthesised(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: _values(parts)[0])
+        return make_part(parts, lambda span: values_in(parts)[0])
 
     def attribute(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Attribute(str(parts[0]), str(parts[2]), At.EACH, span))
+        return make_part(parts, lambda span: Attribute(str(parts[0]), str(parts[2]), At.EACH, span))
 
     def index(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: "".join(str(part) for part in parts))
+        return make_part(parts, lambda span: "".join(str(part) for part in parts))
 
     def indexed(self, parts: list[Read]) -> Part:
         variable, name = str(parts[0]), str(parts[-1])
@@ -397,24 +327,24 @@ class QueryBuilding:
                 hint=f"the first and last event of the list are `FIRST({variable})` and `LAST({variable})`",
                 span=index.span,
             )
-        return _part(parts, lambda span: Attribute(variable, name, at or At.EACH, span))
+        return make_part(parts, lambda span: Attribute(variable, name, at or At.EACH, span))
 
     def edge(self, parts: list[Read]) -> Part:
-        variable, name = (str(token) for token in _names(parts))
-        return _part(parts, lambda span: Attribute(variable, name, At[str(parts[0])], span))
+        variable, name = (str(token) for token in names_in(parts))
+        return make_part(parts, lambda span: Attribute(variable, name, At[str(parts[0])], span))
 
     def aggregate(self, parts: list[Read]) -> Part:
-        function, names = str(parts[0]), [str(name) for name in _names(parts)]
+        function, names = str(parts[0]), [str(name) for name in names_in(parts)]
         if len(names) == 1 and function != "COUNT":
             raise QuerySyntaxError(
                 f"{function} needs an attribute: found `{function}({names[0]})`",
                 hint=f"write `{function}({names[0]}.attribute)`",
-                span=_span(parts),
+                span=span_of(parts),
             )
-        return _part(parts, lambda span: Aggregate(function, names[0], names[1] if len(names) == 2 else None, span))
+        return make_part(parts, lambda span: Aggregate(function, names[0], names[1] if len(names) == 2 else None, span))
 
     def call(self, parts: list[Read]) -> Part:
-        return _part(parts, lambda span: Call(str(parts[0]), tuple(_values(parts)), span))
+        return make_part(parts, lambda span: Call(str(parts[0]), tuple(values_in(parts)), span))
 
 
 def _kind(part: Read) -> str:

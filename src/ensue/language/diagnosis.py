@@ -8,6 +8,8 @@ from ensue.errors import QuerySyntaxError, Span
 from ensue.pattern.expressions import FUNCTIONS, UNIT_SPELLINGS
 from ensue.pattern.nearest import nearest
 from ensue.pattern.words import RESERVED, keyword_of
+from ensue.rules.allen import RELATIONS
+from ensue.rules.words import TIMERS
 
 _CLAUSES = {
     "WHERE": "WHERE",
@@ -21,6 +23,7 @@ _CLAUSES = {
 }
 _VALUES = frozenset(
     [
+        "VARIABLE",
         "NUMBER",
         "DURATION",
         "STRING",
@@ -77,6 +80,15 @@ _HUMAN = {
     "AND": "AND",
     "OR": "OR",
     "SEQ": "SEQ",
+    "EVENT": "EVENT",
+    "RULE": "RULE",
+    "ARROW": "`<-`",
+    "COLON": "`:`",
+    "COLLECT": "COLLECT",
+    "TIMER": "EXTEND, EXTEND_BACKWARD, SHIFT or FROM_END",
+    "ALLEN": "a relation such as BEFORE",
+    "BY": "BY",
+    "VARIABLE": "a variable",
 }
 
 _KEYWORDS = {
@@ -89,6 +101,13 @@ _KEYWORDS = {
     "AGGREGATE": ("COUNT", "SUM", "AVG", "MIN", "MAX"),
     "AS": ("AS",),
     "SEQ": ("SEQ",),
+    "RULE": ("RULE",),
+    "EVENT": ("EVENT",),
+    "WHILE": ("WHILE",),
+    "COLLECT": ("COLLECT",),
+    "TIMER": tuple(sorted(TIMERS)),
+    "ALLEN": tuple(RELATIONS),
+    "BY": ("BY",),
     **{word: (word,) for word in ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL")},
 }
 """The words that may stand for each terminal, to guess which one a misspelt word was meant to be."""
@@ -196,6 +215,8 @@ def _expected(accepted: set[str]) -> str:
     """The accepted terminals in words, the likeliest first."""
     left = set(accepted)
     phrases: list[str] = []
+    if "PATTERN" in left:  # rules are for those who look for them
+        left -= {"EVENT", "RULE"}
     if {"NAME", "NUMBER", "STRING", "LPAR"} <= left:
         phrases.append("a value")
         left -= _VALUES

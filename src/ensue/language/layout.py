@@ -1,4 +1,4 @@
-"""Lays a text of queries out in the canonical way, and keeps its comments.
+"""Lays a text of queries and rules out in the canonical way, and keeps its comments.
 
 A comment on a line of its own goes above the clause that follows it; one at the end of a line stays with the clause
 that it stands in. So the layout of a laid-out text is that text.
@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from lark import Token
 
 from ensue.language.limits import DEFAULT_LIMITS, Limits
-from ensue.language.parsing import parse
+from ensue.language.parsing import parse_program
 from ensue.language.tokens import Comment, tokenize
 from ensue.pattern.format import format_clauses
-from ensue.pattern.query import Query
+from ensue.rules.format import format_event_type, format_rule
+from ensue.rules.program import EventType, Rule, Statement
 
 _CLAUSE_OF = {
     "QUERY": "QUERY",
@@ -30,30 +31,38 @@ _CLAUSE_OF = {
     "GROUP": "GROUP BY",
     "EMIT": "EMIT",
     "RETURN": "RETURN",
+    "EVENT": "EVENT",
+    "RULE": "RULE",
 }
 
 
 @dataclass(slots=True)
 class _Remarks:
-    """The comments of one query: above each clause, at the end of each clause's line."""
+    """The comments of one statement: above each clause, at the end of each clause's line."""
 
     above: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     beside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
 def format_text(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
-    """A text of queries in the canonical layout, its comments kept.
+    """A text of queries and rules in the canonical layout, its comments kept.
 
     >>> print(format_text("pattern seq(A a,B b) -- a pair\\nwithin 10 seconds"), end="")
     PATTERN SEQ(A a, B b)  -- a pair
     WITHIN 10s
     """
     text = text.replace("\r\n", "\n")
-    queries = parse(text, limits)
+    statements = parse_program(text, limits).statements
     tokenized = tokenize(text, limits)
-    remarks, closing = _place_comments(text, tokenized.tokens, tokenized.comments, len(queries))
-    several = len(queries) > 1
-    blocks = [_lay_out(query, notes, ";" if several else "") for query, notes in zip(queries, remarks, strict=True)]
+    remarks, closing = _place_comments(text, tokenized.tokens, tokenized.comments, len(statements))
+    ending = ";" if len(statements) > 1 else ""
+    blocks: list[str] = []
+    for k, (statement, notes) in enumerate(zip(statements, remarks, strict=True)):
+        block = _lay_out(statement, notes, ending)
+        if k and isinstance(statement, EventType) and isinstance(statements[k - 1], EventType):
+            blocks[-1] += "\n" + block  # declarations stand together
+        else:
+            blocks.append(block)
     if closing:
         blocks.append("\n".join(closing))
     return "\n\n".join(blocks) + "\n" if blocks else ""
@@ -98,8 +107,18 @@ def _clauses_by_token(tokens: list[Token]) -> list[tuple[int, str]]:
     return places
 
 
-def _lay_out(query: Query, remarks: _Remarks, ending: str) -> str:
-    clauses = format_clauses(query)
+def _clauses_of(statement: Statement) -> tuple[tuple[str, str], ...]:
+    match statement:
+        case EventType():
+            return (("EVENT", format_event_type(statement)),)
+        case Rule():
+            return (("RULE", format_rule(statement)),)
+        case _:
+            return format_clauses(statement)
+
+
+def _lay_out(statement: Statement, remarks: _Remarks, ending: str) -> str:
+    clauses = _clauses_of(statement)
     written = {keyword for keyword, _ in clauses}
     for keyword in [*remarks.above, *remarks.beside]:
         if keyword not in written:  # a clause that says the default is left out, its comments are not

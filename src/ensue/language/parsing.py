@@ -11,13 +11,15 @@ from typing import Any, cast
 from lark import Lark, Token, UnexpectedToken
 from lark.lexer import Lexer
 
-from ensue.errors import QuerySyntaxError, Span
+from ensue.errors import QueryError, QuerySyntaxError, Span
 from ensue.language.building import QueryBuilding
+from ensue.language.building_rules import RuleBuilding
 from ensue.language.diagnosis import diagnose
 from ensue.language.limits import DEFAULT_LIMITS, Limits
 from ensue.language.tokens import tokenize
 from ensue.pattern.expressions import Expression, children
 from ensue.pattern.query import And, Item, Or, Pattern, Query, Seq
+from ensue.rules.program import EventType, Program, Rule, Statement
 
 
 def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Query, ...]:
@@ -26,9 +28,28 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Query, ...]:
     >>> [query.name for query in parse("QUERY one PATTERN A; QUERY two PATTERN B;")]
     ['one', 'two']
     """
+    program = parse_program(text, limits)
+    for statement in program:
+        if not isinstance(statement, Query):
+            raise QuerySyntaxError(
+                f"expected queries alone, found {'EVENT' if isinstance(statement, EventType) else 'RULE'}",
+                hint="`parse_program` reads rules too",
+                span=statement.span,
+                source=text,
+            )
+    return program.queries
+
+
+def parse_program(text: str, limits: Limits = DEFAULT_LIMITS) -> Program:
+    """The statements of a text, which `;` separates: declared events, rules and queries.
+
+    >>> program = parse_program("EVENT order(id: int); RULE late(id) <- o: order(id), o.begin > 100;")
+    >>> program.derived
+    ('late',)
+    """
     try:
-        return _parse(text, limits)
-    except QuerySyntaxError as error:
+        return Program(_parse(text, limits))
+    except QueryError as error:
         error.with_source(text)
         raise
 
@@ -58,18 +79,23 @@ def parse_query(text: str, limits: Limits = DEFAULT_LIMITS) -> Query:
     return queries[0]
 
 
-def _parse(text: str, limits: Limits) -> tuple[Query, ...]:
+def _parse(text: str, limits: Limits) -> tuple[Statement, ...]:
     tokens = tokenize(text, limits).tokens
     if not tokens:
         return ()
     try:
         # The tokens stand in for the text: a custom lexer of lark takes any input.
-        queries = cast("list[Query]", _parser().parse(cast(Any, tokens)))
+        statements = cast("list[Statement]", _parser().parse(cast(Any, tokens)))
     except UnexpectedToken as unexpected:
         raise diagnose(unexpected, tokens, text) from None
-    for query in queries:
-        _check_size(query, limits)
-    return tuple(replace(query, source=text) for query in queries)
+    for statement in statements:
+        if not isinstance(statement, EventType):
+            _check_size(statement, limits)
+    return tuple(replace(statement, source=text) for statement in statements)
+
+
+class _Building(QueryBuilding, RuleBuilding):
+    """All rules of the grammar."""
 
 
 class _TokenPasser(Lexer):
@@ -90,7 +116,7 @@ def _parser() -> Lark:
         grammar,
         parser="lalr",
         lexer=_TokenPasser,
-        transformer=cast(Any, QueryBuilding()),
+        transformer=cast(Any, _Building()),
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
@@ -101,15 +127,18 @@ def _start_of(query: Query) -> int:
     return 0 if span is None else span.start
 
 
-def _check_size(query: Query, limits: Limits) -> None:
-    """Refuse a query beyond the limits. Without recursion, since the point is that it may be too deep for that."""
-    count = 0
+def _check_size(statement: Query | Rule, limits: Limits) -> None:
+    """Refuse what is beyond the limits. Without recursion, since the point is that it may be too deep for that."""
     items = 0
-    stack: list[tuple[Pattern | Expression, int]] = [(query.pattern, 1)]
-    stack += [(ret.expression, 1) for ret in query.returns]
-    if query.where is not None:
-        stack.append((query.where, 1))
-    count += len(query.aggregates) + len(query.group_by) + len(query.partition_by)
+    stack: list[tuple[Pattern | Expression, int]]
+    if isinstance(statement, Rule):
+        stack = [(part, 1) for part in (*(c.expression for c in statement.head), *statement.conditions)]
+        count = len(statement.body) + sum(len(atom.arguments) for atom in statement.atoms)
+    else:
+        stack = [(statement.pattern, 1), *((ret.expression, 1) for ret in statement.returns)]
+        if statement.where is not None:
+            stack.append((statement.where, 1))
+        count = len(statement.aggregates) + len(statement.group_by) + len(statement.partition_by)
     while stack:
         node, depth = stack.pop()
         count += 1

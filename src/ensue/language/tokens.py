@@ -17,6 +17,8 @@ from ensue.errors import QuerySyntaxError, Span
 from ensue.language.limits import Limits
 from ensue.pattern.expressions import AGGREGATES, FUNCTIONS, UNIT_SPELLINGS
 from ensue.pattern.words import RESERVED, keyword_of
+from ensue.rules.allen import RELATIONS
+from ensue.rules.words import TIMERS
 
 _SIGNS = {
     "+": "PLUS",
@@ -38,6 +40,8 @@ _SIGNS = {
     "¬": "NOT",
     "∧": "AND",
     "∨": "OR",
+    ":": "COLON",
+    "←": "ARROW",
 }
 _COMPARISONS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
 
@@ -49,7 +53,7 @@ _PIECE = re.compile(
       | (?P<string>'[^']*(?:''[^']*)*')
       | (?P<quoted>`[^`]*(?:``[^`]*)*`|"[^"]*(?:""[^"]*)*")
       | (?P<compare><=|>=|<>|!=|==|[≤≥≠=<>])
-      | (?P<sign>[-+*/%?(){}\[\],;.!~¬∧∨])
+      | (?P<sign>[-+*/%?(){}\[\],;.!~¬∧∨:←])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -57,6 +61,7 @@ _PIECE = re.compile(
 _CLAUSE_WORDS = frozenset(("PATTERN", "WHERE", "WITHIN", "USING", "RETURN"))
 _VALUE_WORDS = frozenset(("IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "AS"))  # no meaning within PATTERN
 _POLICIES = frozenset(("ANY", "NEXT", "STRICT"))
+_OF_RULES = frozenset(("EVENT", "RULE"))  # the statements besides queries; each is its own clause
 
 
 class Piece(NamedTuple):
@@ -152,6 +157,8 @@ class _Reader:
         self.clause = ""  # the clause that the pass is in
         self.open_brackets: list[str] = []  # LCLAUSE or LSQB for each `[` not closed yet
         self.depth = 0
+        self.in_braces = False  # of a rule: {i, j} WITHIN …
+        self.in_atom = False  # of a rule: the arguments of an event
         self.wrap_starts: set[int] = set()  # places of `<` and `>` that wrap a clause's body
         self.wrap_ends: set[int] = set()
         self.after_semicolons = list(range(len(pieces)))  # for each place, the next that is not a `;`
@@ -179,8 +186,12 @@ class _Reader:
                 self._emit("STRING", piece.text[1:-1].replace("''", "'"), piece)
             case "quoted":
                 quote = piece.text[0]
-                self._emit("NAME", piece.text[1:-1].replace(quote * 2, quote), piece)
+                kind = self._quoted_in_rule(k) if self.clause == "RULE" else "NAME"
+                self._emit(kind, piece.text[1:-1].replace(quote * 2, quote), piece)
             case "compare":
+                if self._is_arrow(k):
+                    self._emit("ARROW", "<-", piece, self.pieces[k + 1])
+                    return k + 2
                 if k in self.wrap_starts or k in self.wrap_ends:
                     self._emit("LWRAP" if k in self.wrap_starts else "RWRAP", piece.text, piece)
                 else:
@@ -208,6 +219,13 @@ class _Reader:
     def _take_word(self, k: int) -> int:
         piece = self.pieces[k]
         word = keyword_of(piece.text)
+        if word in _OF_RULES and (not self.tokens or self.tokens[-1].type == "END"):
+            self._emit(word, word, piece)
+            self.clause = word
+            return k + 1
+        if self.clause in _OF_RULES:
+            self._emit(*self._kind_in_rule(k, word), piece)
+            return k + 1
         clause = self._clause_at(k)
         if clause is not None:
             last = k + {"PARTITION": 1, "GROUP": 1, "EMIT": 2}.get(clause, 0)
@@ -249,6 +267,63 @@ class _Reader:
             return "POLICY", word
         return "NAME", text
 
+    def _kind_in_rule(self, k: int, word: str) -> tuple[str, str]:
+        """The terminal and the value of a word in a declaration or a rule."""
+        text = self.pieces[k].text
+        previous, following = self.tokens[-1].type, self._sign(k + 1)
+        if self.clause == "EVENT" or previous in ("RULE", "DOT", "ALLEN", "AS") or following == ":":
+            return "NAME", text
+        if word == "WHILE" and self._is_name(k + 1) and self._sign(k + 2) == ":":
+            return word, word
+        if word == "COLLECT" and previous == "COLON" and self._is_name(k + 1):
+            return word, word
+        if word in RELATIONS and previous == "NAME" and self._is_name(k + 1):
+            return "ALLEN", word
+        if word in RESERVED:
+            return word, word
+        if word == "BY" and previous == "NAME":
+            return word, word
+        if following == "(":
+            is_type = previous in ("COLON", "COLLECT") or (previous == "NOT" and self.tokens[-2].type == "COLON")
+            if previous == "COLON" and word in TIMERS:
+                return "TIMER", word
+            if not is_type and word in AGGREGATES:
+                return "AGGREGATE", word
+            if not is_type and word.lower() in FUNCTIONS:
+                return "FUNCTION", word.lower()
+            return "NAME", text
+        return self._name_in_rule(k), text
+
+    def _quoted_in_rule(self, k: int) -> str:
+        """NAME or VARIABLE for a name in quotes, which is never a keyword."""
+        previous, following = self.tokens[-1].type, self._sign(k + 1)
+        named = previous in ("RULE", "DOT", "ALLEN", "AS") or following in (":", "(")
+        return "NAME" if named else self._name_in_rule(k)
+
+    def _name_in_rule(self, k: int) -> str:
+        """NAME for what an event, a timer or an attribute is called; VARIABLE for what carries a value."""
+        before, after = self._sign(k - 1), self._sign(k + 1)
+        if after == "." or self._word(k - 1) == "WHILE" or self.in_braces:
+            return "NAME"
+        if self._word(k + 1) in RELATIONS and self._is_name(k + 2):
+            return "NAME"
+        if before == "(" and self.tokens[-2].type == "TIMER":
+            return "NAME"
+        is_argument = self.depth == 1 and before in ("(", ",") and self.in_atom
+        return "NAME" if is_argument and after in ("=", "==") else "VARIABLE"
+
+    def _is_arrow(self, k: int) -> bool:
+        """Whether `<` and `-` at place k are the arrow between the head of a rule and its body."""
+        follows = self.clause == "RULE" and self.depth == 0 and self._sign(k) == "<" and self._sign(k + 1) == "-"
+        return follows and self.pieces[k].end == self.pieces[k + 1].start and self._has_head()
+
+    def _has_head(self) -> bool:
+        """Whether a rule is at the end of its head: there is no arrow yet."""
+        for token in reversed(self.tokens):
+            if token.type in ("ARROW", "RULE"):
+                return token.type == "RULE"
+        return False
+
     def _take_sign(self, k: int) -> None:
         piece = self.pieces[k]
         match piece.text:
@@ -270,6 +345,8 @@ class _Reader:
                 self._emit("RCLAUSE" if opened == "LCLAUSE" else "RSQB", "]", piece)
             case sign:
                 self._emit(_SIGNS[sign], sign, piece)
+        if self.clause == "RULE":
+            self._note_brackets(piece.text)
         if piece.text in "([{":
             self.depth += 1
             if self.depth > self.limits.depth:
@@ -279,6 +356,15 @@ class _Reader:
                 )
         elif piece.text in ")]}":
             self.depth -= 1
+
+    def _note_brackets(self, sign: str) -> None:
+        """Keep in mind what the outermost brackets of a rule hold."""
+        if sign == "{":
+            self.in_braces = True
+        elif sign == "}":
+            self.in_braces = False
+        elif sign == "(" and self.depth == 0:
+            self.in_atom = self.tokens[-2].type == "NAME" and not self._has_head()
 
     def _find_wrap(self, k: int) -> None:
         """If the body of the clause that starts at place k stands in `<` `>`, note where these are."""
@@ -351,4 +437,6 @@ class _Reader:
         k = self.after_semicolons[k]
         if self._word(k) == "QUERY":
             return self._is_name(k + 1)
+        if self._word(k) in _OF_RULES:
+            return self._is_name(k + 1) and self._sign(k + 2) == "("
         return self._piece(k) is None or self._word(k) == "PATTERN"

@@ -23,6 +23,9 @@ class At(Enum):
 TIME_ATTRIBUTES = ("ts", "begin", "end")
 """Attributes that every event has: `ts` and `end` are its end, `begin` its begin."""
 
+BARE = "\x00 variable of a rule"
+"""The variable of an attribute that stands alone, in rules (`ensue.rules`); no text can name it."""
+
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 ARITHMETIC = ("+", "-", "*", "/", "%")
 FUNCTIONS = ("abs", "round", "floor", "ceil", "lower", "upper", "length", "coalesce")

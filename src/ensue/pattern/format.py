@@ -10,6 +10,7 @@ import math
 from typing import assert_never
 
 from ensue.pattern.expressions import (
+    BARE,
     Aggregate,
     Arithmetic,
     At,
@@ -202,8 +203,12 @@ def format_expression(expression: Expression) -> str:
     match expression:
         case Literal(value=value):
             return _format_literal(value)
+        case Attribute(variable=variable, name=name) if variable == BARE:
+            return quote_name(name)
         case Attribute(variable=variable, name=name, at=at):
             return _format_place(variable, at) + "." + quote_name(name, after_dot=True)
+        case Aggregate(function=function, variable=variable, name=argument) if variable == BARE:
+            return f"{function}({'*' if argument is None else quote_name(argument)})"
         case Aggregate(function=function, variable=variable, name=attribute):
             suffix = "" if attribute is None else "." + quote_name(attribute, after_dot=True)
             return f"{function}({quote_name(variable)}{suffix})"
