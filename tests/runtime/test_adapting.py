@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.errors import PlanError, StateError
+from ensue.errors import PlanError
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
 from ensue.planning.decisions import ByInvariants, Decision
 from ensue.planning.invariants import Watch
 from ensue.planning.plan import Plan, every_order, every_tree
-from ensue.runtime.adapting import Adapter
+from ensue.runtime.adapting import Adapter, Cadence
 from ensue.runtime.engine import Engine
 from ensue.testing.oracle import find_matches
 from ensue.testing.random_queries import random_case
@@ -154,10 +154,65 @@ def test_a_restart_goes_on_with_plan_statistics_and_invariants() -> None:
     parts, again = cut_anywhere(make, events, 3_000, restart=True)
     assert parts == whole
     assert again == journal
-    with pytest.raises(StateError, match="did not adapt"):
-        still = ensue.compile(RISING)
-        still.push(events.slice(0, 10))
-        make().restore(still.snapshot())
+
+
+def test_another_adaptation_goes_on_from_a_snapshot() -> None:
+    """Any adaptation, or none, takes up what another one left; plans are replaced once a window's rows are there."""
+    absence = "PATTERN SEQ(!B n, A a, C c) WHERE n.x > a.x AND a.x < c.x AND a.x > 0.9 WITHIN 500"
+    events = drifting(24_000)
+    every = {"every": 400}
+    turns: list[Any] = [
+        None,
+        ensue.Adaptation(**every),
+        ensue.Adaptation(planner="zstream", **every),
+        None,
+        ensue.Adaptation(decision="unconditional", **every),
+        ensue.Adaptation(decision="unconditional", method="side by side", **every),
+        ensue.Adaptation(windows=2, **every),
+        ensue.Adaptation(windows=2),
+    ]
+    for query in (RISING, absence):
+        expected = ensue.run(events, query).to_arrow()["match_id"].to_pylist()
+        engine, found, told = ensue.compile(query, adapt=turns[0]), [], []
+        for number, adapt in enumerate(turns):
+            again = ensue.compile(query, adapt=adapt)
+            again.restore(engine.snapshot())
+            engine = again
+            for batch in events.slice(number * 3_000, 3_000).to_batches(700):
+                found += engine.push(batch).to_arrow()["match_id"].to_pylist()
+            told.append(engine.take_journal())
+            if adapt is None:
+                with pytest.raises(PlanError, match="adapt="):
+                    engine.replace_plan("q1", engine.plan_of("q1"))
+        found += engine.flush().to_arrow()["match_id"].to_pylist()
+        assert sorted(found) == sorted(expected)
+        assert [bool(entries) for entries in told[:4]] == [False, True, True, False]
+        assert told[1][0].reason == told[2][0].reason == "no plan has been made from statistics yet"
+
+
+def test_a_plan_needs_the_rows_of_a_window() -> None:
+    still = ensue.compile("PATTERN SEQ(A a, C c) WHERE a.x > 0.9 WITHIN 500")
+    still.push(drifting(30_000))
+    engine = ensue.compile("PATTERN SEQ(A a, C c) WHERE a.x > 0.9 WITHIN 500", adapt="static")
+    engine.restore(still.snapshot())
+    with pytest.raises(PlanError, match="cannot be replanned yet"):
+        engine.replace_plan("q1", engine.plan_of("q1"))
+
+
+def test_checks_keep_their_distance_through_restarts() -> None:
+    """The time that an engine works is counted, though none lives as long as from one check to the next."""
+    adaptation = ensue.Adaptation(budget=0.5)
+    cadence = Cadence(adaptation)
+    for _ in range(6):
+        again = Cadence(adaptation)
+        again.load(json.loads(json.dumps({**cadence.dump(), "worked": 1.0})), cadence.next - 1)
+        again.checked(again.next, 0.25)  # of a second that it has worked: half of what it may take
+        assert again.events == 2048, "a check that is cheap beside the work need not wait longer"
+        assert again.dump()["worked"] < 1.0
+        cadence = again
+    soon = Cadence(ensue.Adaptation(every=100))
+    soon.load(cadence.dump(), 5_000)
+    assert (soon.next, soon.events) == (5_100, 100)
 
 
 def test_what_cannot_be_adapted_runs_as_it_is() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -115,6 +116,7 @@ class Cadence:
     """When the next check is due: after so many events, or when the last ones' cost is a small share of the time since.
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken.
+    Both are part of the state: an engine that is stored and restored all the time, as on Spark, counts its own time.
     """
 
     def __init__(self, adaptation: Adaptation) -> None:
@@ -122,6 +124,7 @@ class Cadence:
         self.events = min(_FIRST_CHECK, adaptation.every or _FIRST_CHECK)  # between checks
         self.next = self.events  # the number of the event before which the next one comes
         self._since = time.perf_counter()
+        self._worked = 0.0  # seconds since the last check, before this engine was restored
         self._cost = 0.0
 
     def checked(self, next_event: int, seconds: float) -> None:
@@ -129,12 +132,29 @@ class Cadence:
         if self._adaptation.every is not None:
             self.events = self._adaptation.every
         else:
-            working = max(time.perf_counter() - self._since - seconds, 1e-9)
+            working = max(self._working() - seconds, 1e-9)
             self._cost = seconds if self._cost == 0 else 0.7 * self._cost + 0.3 * seconds
             wanted = self._cost / self._adaptation.budget * self.events / working
             self.events = int(min(max(wanted, _FIRST_CHECK), 4 * self.events, _MOST_EVENTS))
+        self.postpone(next_event)
+        self._since, self._worked = time.perf_counter(), 0.0
+
+    def postpone(self, next_event: int) -> None:
+        """Let the next check be as many events away as checks are."""
         self.next = next_event + self.events
-        self._since = time.perf_counter()
+
+    def _working(self) -> float:
+        return self._worked + time.perf_counter() - self._since
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON-able values, for `load`."""
+        return {"next": self.next, "events": self.events, "worked": self._working(), "cost": self._cost}
+
+    def load(self, state: Mapping[str, Any], next_event: int) -> None:
+        """Take up what `dump` gave; checks that are more frequent now come as soon."""
+        self.events = self._adaptation.every or state["events"]
+        self.next = min(state["next"], next_event + self.events)
+        self._worked, self._cost = state["worked"], state["cost"]
 
 
 _FIRST_CHECK = 2048
@@ -200,10 +220,22 @@ class Adapter:
         self.checks = 0
         self._window = query_window(query, schema)
         self._planner = planner_named(adaptation.planner)
-        length = None if self._window is None else max(1.0, adaptation.windows * self._window)
-        self._collector = Collector(query, schema, evaluating(schema), window=length)
-        self._decisions: list[Decision] = [adaptation.function for _ in branches]
         self._observed = 0  # the next event to look at
+        self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is looked at
+
+    @cached_property
+    def _collector(self) -> Collector:
+        length = None if self._window is None else max(1.0, self.adaptation.windows * self._window)
+        made = Collector(self.query, self._schema, evaluating(self._schema), window=length)
+        if self._stored is not None:
+            made.load(self._stored[0]["collector"], self._stored[1])
+        return made
+
+    @cached_property
+    def _decisions(self) -> list[Decision]:
+        if self._stored is not None:
+            return [load_decision(one) for one in self._stored[0]["decisions"]]
+        return [self.adaptation.function for _ in self.branches]
 
     @staticmethod
     def fits(query: Query) -> bool:
@@ -292,17 +324,36 @@ class Adapter:
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`; the plan is the lane's to keep."""
+        if self._stored is not None and "_collector" not in self.__dict__:
+            return self._stored  # nothing has been observed since: on Spark most micro-batches see no check
         state, tables = self._collector.dump()
         decisions = [decision.dump() for decision in self._decisions]
-        return {"collector": state, "decisions": decisions, "observed": self._observed, "checks": self.checks}, tables
+        return {
+            "collector": state,
+            "decisions": decisions,
+            "observed": self._observed,
+            "checks": self.checks,
+            "rule": self._rule(),
+            "windows": self.adaptation.windows,
+        }, tables
+
+    def _rule(self) -> list[Any]:
+        """What makes plans and says when: what is watched is of no use to another rule."""
+        adaptation = self.adaptation
+        return [adaptation.planner, adaptation.stored, adaptation.function.dump()]
 
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table], plan: Plan) -> None:
-        """Take up what `dump` gave."""
+        """Take up what `dump` gave; by another rule it is planned anew at the next check."""
         if len(state["decisions"]) != len(self.branches):
             raise StateError(f"the state of query `{self.query.name}` is of another pattern")
-        self._collector.load(state["collector"], tables)
-        self._decisions = [load_decision(one) for one in state["decisions"]]
-        self._observed, self.checks, self.plan = int(state["observed"]), int(state["checks"]), plan
+        self.checks, self.plan = int(state["checks"]), plan
+        if state["windows"] != self.adaptation.windows:
+            return
+        self._observed = int(state["observed"])
+        if state["rule"] == self._rule():
+            self._stored = (dict(state), list(tables))
+        else:
+            self._collector.load(state["collector"], tables)
 
 
 def _same_trees(one: Plan, other: Plan) -> bool:

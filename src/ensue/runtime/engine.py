@@ -308,11 +308,20 @@ class Engine:
         """Let each query's plan be checked."""
         assert self._rows is not None
         started = time.perf_counter()
-        for name, adapter in self._adapters.items():
+        ready = {name: adapter for name, adapter in self._adapters.items() if self._holds_window(name)}
+        if not ready:
+            cadence.postpone(next_event)
+            return
+        for name, adapter in ready.items():
             entry = adapter.check(self._rows, next_event, partial(self._swap, name))
             if entry is not None:
                 self._journal.append(entry)
         cadence.checked(next_event, time.perf_counter() - started)
+
+    def _holds_window(self, name: str) -> bool:
+        """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
+        assert self._rows is not None
+        return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).window
 
     def _take(self, batch: EventBatch, until: int | None) -> Matches:
         assert self._rows is not None
@@ -400,6 +409,11 @@ class Engine:
         query = self._lane(name).evaluator.query
         if not Adapter.fits(query):
             raise PlanError(f"query `{name}` cannot be replanned: it has no window of time, or USING is not ANY")
+        if not self._holds_window(name):
+            raise PlanError(
+                f"query `{name}` cannot be replanned yet: it goes on from a snapshot of an engine that did not adapt, "
+                "and does not have the rows of the last window"
+            )
         self._swap(name, plan, method)
         self._adapters[name].plan = plan
 
@@ -456,6 +470,8 @@ class Engine:
     def snapshot(self) -> bytes:
         """The whole state as bytes, for `restore` in an engine of the same queries and plan.
 
+        The plan is that of the moment. An engine that adapts goes on from one that did not, and the other way round.
+
         >>> import ensue
         >>> query = "PATTERN SEQ(A a, B b) WITHIN 10"
         >>> before = ensue.compile(query)
@@ -481,7 +497,7 @@ class Engine:
             "ended": self._ended,
             "taken": self._taken,
             "time": self._time,
-            "next_check": None if self._cadence is None else self._cadence.next,
+            "cadence": None if self._cadence is None else self._cadence.dump(),
         }
         return pack(state, [part.arena for _, part in self._pairs()], tables)
 
@@ -506,9 +522,8 @@ class Engine:
             self._rows = RowStore.load(intake.schema, *parts["rows"])
             self._make_adapters(intake.schema)
             for name, adapter in self._adapters.items():
-                if f"adapter {name}" not in parts:
-                    raise StateError("the snapshot is of an engine that did not adapt; go on without adapt=…")
-                adapter.load(*parts[f"adapter {name}"], self._lane(name).evaluator.plan)
+                if f"adapter {name}" in parts:
+                    adapter.load(*parts[f"adapter {name}"], self._lane(name).evaluator.plan)
         elif intake.schema is not None:
             self._bind(intake.schema)
         else:
@@ -516,8 +531,10 @@ class Engine:
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._taken, self._time = state["taken"], state["time"]
-        if self._cadence is not None and state["next_check"] is not None:
-            self._cadence.next = state["next_check"]
+        if self._cadence is not None and state["cadence"] is not None:
+            self._cadence.load(state["cadence"], self._taken)
+        elif self._cadence is not None:
+            self._cadence.postpone(self._taken)
         self._since_tidy = 0
         self._paths = {}
 
@@ -526,7 +543,7 @@ class Engine:
         rest = list(arenas)
         for query, pairs in zip(self.queries, dumped, strict=True):
             asked = self._plans.get(query.name or "")
-            if asked is not None and dump_plan(asked) != pairs[0]["plan"]:
+            if asked is not None and self._adaptation is None and dump_plan(asked) != pairs[0]["plan"]:
                 raise StateError(f"the snapshot is of another plan of query `{query.name}`")
             make = partial(make_evaluator, query, schema, self._strings, self.options)
             lanes.append(Lane.load(pairs, rest[: len(pairs)], make))
