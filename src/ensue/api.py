@@ -12,7 +12,9 @@ from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt
 from ensue.runtime.compiling import Queries, require_windows
 from ensue.runtime.engine import Engine
+from ensue.runtime.making import make_engine
 from ensue.runtime.matches import Matches
+from ensue.runtime.rule_engine import RuleEngine
 
 
 def run(
@@ -29,7 +31,7 @@ def run(
     plan: Plan | Mapping[str, Plan] | None = None,
     adapt: Adapt | bool | None = None,
 ) -> Matches:
-    """All matches of one or several queries in a finite input, which need not be sorted.
+    """All matches of one or several queries in a finite input, which need not be sorted; of rules the derived events.
 
     `events` is an Arrow table (or anything that gives one), a pandas or polars DataFrame, or a list of dicts; `type`
     and `ts` name its columns of the event's type and time, `begin` that of the begin of events that last. With `adapt`
@@ -40,7 +42,7 @@ def run(
     >>> ensue.run(events, "PATTERN SEQ(A a, B b) WITHIN 10").to_pylist()[0]["events"]["b"]
     {'type': 'B', 'ts': 3}
     """
-    engine = Engine(
+    engine = make_engine(
         queries,
         schema,
         type=type,
@@ -68,19 +70,20 @@ def compile(
     options: Options | None = None,
     plan: Plan | Mapping[str, Plan] | None = None,
     adapt: Adapt | bool | None = None,
-) -> Engine:
-    """An engine for one or several queries, to push events into as they come.
+) -> Engine | RuleEngine:
+    """An engine for one or several queries, or a program with rules, to push events into as they come.
 
     Without a schema the first events tell what columns there are. `lateness` is how far out of order events may come.
     With `adapt` plans are kept fit for the stream: see `ensue.Adaptation`, and `engine.journal` for what was decided.
-    A stream has no end, so each query needs a window, or says WITHIN UNBOUNDED on purpose.
+    A stream has no end, so each query needs a window, or says WITHIN UNBOUNDED on purpose; and each rule has to say how
+    far apart its events may be, unless `Options(unbounded_rules=True)` allows it not to.
 
     >>> import ensue
     >>> engine = ensue.compile("PATTERN SEQ(A a, !B b) WITHIN 10", lateness=5)
     >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.push([{"type": "A", "ts": 20}]))
     (0, 1)
     """
-    engine = Engine(
+    engine = make_engine(
         queries,
         schema,
         type=type,
@@ -92,6 +95,7 @@ def compile(
         options=options,
         plan=plan,
         adapt=adapt,
+        is_stream=True,
     )
     require_windows(engine.queries)
     return engine

@@ -15,7 +15,8 @@ class Options:
     `max_matches` bounds the matches of one query that one call gives back; `max_partial_matches` the stored partial and
     waiting matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised. With
     `on_limit="shed"` surplus matches (the newest) and partial matches (the oldest) are dropped and counted instead.
-    That is refused for queries with negation: what is dropped could turn into false matches. Memory is never shed.
+    That is refused for queries with negation, and for rules: what is dropped could turn into false matches. Memory is
+    never shed. With `unbounded_rules` a stream may have rules whose state grows for ever.
 
     >>> Options(max_matches=1000).on_limit
     'error'
@@ -25,6 +26,7 @@ class Options:
     max_partial_matches: int | None = 10_000_000
     memory_budget: int | None = None
     on_limit: Literal["error", "shed"] = "error"
+    unbounded_rules: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_matches", "max_partial_matches", "memory_budget"):

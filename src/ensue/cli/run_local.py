@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ensue.pattern.query import Query
     from ensue.runtime.engine import Engine
     from ensue.runtime.matches import Matches
+    from ensue.runtime.rule_engine import RuleEngine
 
 
 def run_local(asked: RunOptions) -> None:
@@ -46,7 +47,7 @@ def run_local(asked: RunOptions) -> None:
     text = read_text(asked.queries)
     chosen = choose_queries(parse_text(text), asked.names)
     allowed = None if asked.lateness is None else read_lateness(asked.lateness)
-    limits = {
+    limits: dict[str, Any] = {
         "max_matches": asked.max_matches,
         "max_partial_matches": asked.max_partial_matches,
         "memory_budget": None if asked.memory is None else read_size(asked.memory),
@@ -101,7 +102,7 @@ def run_local(asked: RunOptions) -> None:
         click.echo(summarize(engine, aside, clock), err=True)
 
 
-def write_journal(path: str, engine: Engine) -> None:
+def write_journal(path: str, engine: Engine | RuleEngine) -> None:
     """Write what was decided about plans, an object a line."""
     from ensue.events.json_text import to_json
 
@@ -137,7 +138,7 @@ class Asides:
         self.unreadable += len(rows)
         self._reject([{"reason": row.reason, "row": row.text} for row in rows])
 
-    def collect(self, engine: Engine) -> None:
+    def collect(self, engine: Engine | RuleEngine) -> None:
         """Take what the engine has set aside since the last time."""
         rejected, late = engine.take_rejected(), engine.take_late()
         if rejected is not None:
@@ -164,7 +165,7 @@ class Asides:
             sink.write_table(pa.table({"reason": [row["reason"] for row in rows], "row": text}))
 
 
-def find_matches(engine: Engine, events: Source, batch_size: int, aside: Asides) -> Iterator[Matches]:
+def find_matches(engine: Engine | RuleEngine, events: Source, batch_size: int, aside: Asides) -> Iterator[Matches]:
     """Push the events of a source through an engine, a batch at a time; give the matches as they become known."""
     import pyarrow as pa
 
@@ -211,7 +212,7 @@ class _Clock:
         self.last = now
 
 
-def summarize(engine: Engine, aside: Asides, clock: _Clock) -> str:
+def summarize(engine: Engine | RuleEngine, aside: Asides, clock: _Clock) -> str:
     """What came in, what became of it and what was found, in two or three lines."""
     counts = engine.counts
     received, rejected = counts.received + aside.unreadable, counts.rejected + aside.unreadable

@@ -68,7 +68,7 @@ def make_pipeline(asked: RunOptions, queries: tuple[Any, ...]) -> Pipeline:
     """The pipeline that the options of the command line describe."""
     from ensue.spark.settings import Detection, FileSink, Pipeline, SparkSettings
 
-    limits = {
+    limits: dict[str, Any] = {
         "max_matches": asked.max_matches,
         "max_partial_matches": asked.max_partial_matches,
         "memory_budget": None if asked.memory is None else read_size(asked.memory),

@@ -66,7 +66,9 @@ class Intake:
         unit: TimeUnit = TimeUnit.MS,
         lateness: int | Callable[[Schema], int] = 0,
         strict: bool = False,
+        declared: Mapping[str, DType] | None = None,
     ) -> None:
+        """Take roles and types from `schema`, or from the first input, where `declared` columns have their type."""
         if not callable(lateness) and lateness < 0:
             raise InputError(f"the allowed lateness is {lateness}; it must not be negative")
         self.schema = schema
@@ -76,6 +78,7 @@ class Intake:
         self._roles = (type, ts, begin, unit)
         if schema is not None:
             self._roles = (schema.type, schema.time, schema.begin, schema.unit)
+        self._declared = {name: dtype for name, dtype in (declared or {}).items() if name not in self._roles}
         self._counts = Counts()
         self._max_end: int | None = None
         self._clock: int | None = None  # the time that `advance` was told
@@ -327,7 +330,8 @@ class Intake:
                 if role not in raw.columns:
                     raise InputError(_missing(role, list(raw.columns)))
         if schema is None:
-            schema = Schema(infer_columns(raw, kind, (time, begin)), kind, time, begin, unit)
+            columns = infer_columns(raw, kind, (time, begin))
+            schema = Schema({**columns, **self._declared}, kind, time, begin, unit)
         check_roles(schema)
         fields: dict[str, pa.DataType] = {}
         if self.layout is not None:
@@ -335,7 +339,7 @@ class Intake:
         else:
             for name, dtype in schema.columns.items():
                 # what a given schema leaves open must not depend on which input happens to come first
-                aware = self.schema is not None or infer_aware(raw.columns[name])
+                aware = self.schema is not None or name not in raw.columns or infer_aware(raw.columns[name])
                 fields[name] = arrow_type(dtype, aware=aware)
         new = [name for name in raw.columns if name not in fields]
         if new and self.schema is not None and not raw.by_row:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ensue.errors import PlanError, QueryError, QueryNameError, QueryTypeError
 from ensue.events.schema import Schema
-from ensue.language import parse
+from ensue.language import parse_program
 from ensue.options import Options
 from ensue.pattern.builder import PatternQuery
 from ensue.pattern.check import check
@@ -16,11 +16,12 @@ from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Policy, Query
 from ensue.planning.default import default_plan
 from ensue.planning.plan import Plan, check_plan
+from ensue.rules.program import Program, Rule, Statement
 from ensue.runtime.assemble import assemble
 from ensue.runtime.evaluator import Evaluator
 from ensue.runtime.strings import StringTable
 
-QueryLike: TypeAlias = str | Query | PatternQuery
+QueryLike: TypeAlias = str | Query | PatternQuery | Program
 Queries: TypeAlias = QueryLike | Sequence[QueryLike]
 
 
@@ -30,27 +31,47 @@ def read_queries(queries: Queries) -> tuple[Query, ...]:
     >>> [query.name for query in read_queries("PATTERN SEQ(A a, B b); QUERY mine PATTERN C c")]
     ['q1', 'mine']
     """
-    given = [queries] if isinstance(queries, str | Query | PatternQuery) else list(queries)
-    found: list[Query] = []
+    program = read_program(queries)
+    if program.rules:
+        raise PlanError(f"here only queries can stand, but `{program.rules[0].type}` is a rule")
+    return program.queries
+
+
+def read_program(queries: Queries) -> Program:
+    """Declarations, rules and queries, from text or as values, each query with its name.
+
+    >>> read_program("EVENT a(x: int); RULE b(x) <- i: a(x); PATTERN b").queries[0].name
+    'q1'
+    """
+    given = [queries] if isinstance(queries, str | Query | PatternQuery | Program) else list(queries)
+    found: list[Statement] = []
     for one in given:
         if isinstance(one, str):
-            found += parse(one)
+            found += parse_program(one)
         elif isinstance(one, PatternQuery):
             found.append(one.query)
         elif isinstance(one, Query):
             found.append(one)
+        elif isinstance(one, Program):
+            found += one
         else:
             raise PlanError(f"a query is text, or made by ensue.seq and its kin; this is {type(one).__name__}")
-    if not found:
+    if not any(isinstance(s, Query | Rule) for s in found):
         raise QueryNameError("there is no query", hint="a query begins with PATTERN")
-    named = tuple(replace(q, name=q.name or f"q{k}") for k, q in enumerate(found, 1))
-    names = [q.name for q in named]
-    for q in named:
-        if names.count(q.name) > 1:
-            raise QueryNameError(
-                f"two queries are called `{q.name}`", hint="give each a name of its own with QUERY name"
-            )
-    return named
+    names: list[str | None] = list(Program(tuple(found)).derived)
+    named: list[Statement] = []
+    place = 0
+    for statement in found:
+        if isinstance(statement, Query):
+            place += 1
+            statement = replace(statement, name=statement.name or f"q{place}")
+            if statement.name in names:
+                raise QueryNameError(
+                    f"two queries are called `{statement.name}`", hint="give each a name of its own with QUERY name"
+                )
+            names.append(statement.name)
+        named.append(statement)
+    return Program(tuple(named))
 
 
 def check_queries(queries: Sequence[Query], schema: Schema | None) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ensue.errors import EnsueError, InternalError, QueryTypeError
 from ensue.events.schema import Schema
 from ensue.runtime.blocks import EventLists, MatchBlock, identify
+from ensue.runtime.derived import DerivedPart
 from ensue.runtime.results import make_partition, make_return, make_times, make_variable, name_return, time_type
 from ensue.runtime.rows import RowView
 
@@ -24,9 +25,9 @@ _AT_ONCE = 1024  # matches that iteration makes at a time
 
 
 class Matches:
-    """Matches of one or several queries, in the order in which they were found, query by query.
+    """Matches of one or several queries, in the order in which they were found, query by query; and derived events.
 
-    `len`, iteration and `[0]` speak of matches as dicts; `["name"]` gives those of one query.
+    `len`, iteration and `[0]` speak of matches as dicts; `["name"]` gives those of one query, or one rule's events.
     """
 
     def __init__(
@@ -44,9 +45,16 @@ class Matches:
         if blocks and rows is None:
             raise InternalError("matches without the rows that they speak of")
         self.schema = schema if schema is not None or rows is None else rows.schema
-        self._parts = [_Part(block, rows) for block in blocks if rows is not None]
+        self._parts: list[_Part | DerivedPart] = [_Part(block, rows) for block in blocks if rows is not None]
         self._explanation = explanation
         self._journal = journal
+
+    @classmethod
+    def of_derived(cls, parts: Sequence[DerivedPart], schema: Schema | None, explanation: Callable[[], str]) -> Matches:
+        """Derived events in place of matches, a part for each rule's events."""
+        found = cls([], None, schema, explanation)
+        found._parts = list(parts)
+        return found
 
     @classmethod
     def concat(cls, results: Iterable[Matches]) -> Matches:
@@ -102,7 +110,8 @@ class Matches:
 
     def to_arrow(self) -> pa.Table:
         """One row a match; the columns of several queries side by side, null where a query does not have them."""
-        kinds: dict[str, pa.DataType] = dict(_EMPTY)
+        derived = bool(self._parts) and all(isinstance(part, DerivedPart) for part in self._parts)
+        kinds: dict[str, pa.DataType] = {} if derived else dict(_EMPTY)
         fixed = set(_EMPTY)
         tables = [part.columns() for part in self._parts]
         for part, columns in zip(self._parts, tables, strict=True):
@@ -114,9 +123,9 @@ class Matches:
                 merged = merge_types(kinds[name], array.type)
                 if merged is None:
                     raise QueryTypeError(
-                        f"column `{name}` is {_short(array.type)} in query `{part.block.name}` and "
+                        f"column `{name}` is {_short(array.type)} in query `{part.name}` and "
                         f"{_short(kinds[name])} in another one",
-                        hint=f'take the queries one by one: matches["{part.block.name}"].to_arrow()',
+                        hint=f'take the queries one by one: matches["{part.name}"].to_arrow()',
                     )
                 kinds[name] = merged
         schema = pa.schema(list(kinds.items()))
@@ -154,7 +163,7 @@ class Matches:
         lines = []
         for match, _ in zip(self, range(_SHOWN), strict=False):
             rest = match.get("events", {k: v for k, v in match.items() if k not in (*HEAD, "partition")})
-            cells = [match["query"], match["begin"], match["end"], rest]
+            cells = [match.get("query", match.get("rule")), match["begin"], match["end"], rest]
             lines.append("<tr>" + "".join(f"<td>{html.escape(_brief(cell))}</td>" for cell in cells) + "</tr>")
         head = "".join(f"<th>{name}</th>" for name in ("query", "begin", "end", "found"))
         more = f"<p>{len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""

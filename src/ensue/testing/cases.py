@@ -56,7 +56,7 @@ USUAL_COLUMNS: Mapping[str, DType] = {
 }
 """The columns that a case may have without saying their types."""
 
-_SECTIONS = ("options", "query", "events", "matches", "rows", "error")
+_SECTIONS = ("options", "events", "error")
 _CELL = re.compile(r"'(?:[^']|'')*'|\S+")
 
 
@@ -126,14 +126,7 @@ def parse_case(text: str, name: str = "case") -> Case:
     (OracleMatch(begin=1, end=1, detected_at=1, assignment={'a': 0}),)
     """
     try:
-        rule, sections = _split_sections(text)
-        options = dict(_split_once(line, "=") for line in sections.get("options", "").splitlines() if line.strip())
-        labels, columns, rows = _split_table(sections.get("events", ""))
-        schema = _read_schema(options, columns)
-        events = tuple(
-            {column: _read_cell(cell, schema.columns[column]) for column, cell in zip(columns, row, strict=True)}
-            for row in rows
-        )
+        rule, sections, labels, events, schema = read_parts(text, "query", ("matches", "rows"))
         expected: ExpectedMatches | ExpectedRows | ExpectedError
         if "error" in sections:
             expected = ExpectedError(*_split_once(sections["error"].strip(), ":"))
@@ -146,7 +139,26 @@ def parse_case(text: str, name: str = "case") -> Case:
         raise InputError(f"case {name}: {error}") from error
 
 
-def _split_sections(text: str) -> tuple[str, dict[str, str]]:
+def read_parts(
+    text: str, asked: str, wanted: tuple[str, ...], types: Mapping[str, DType] | None = None
+) -> tuple[str, dict[str, str], tuple[str, ...], tuple[dict[str, Any], ...], Schema]:
+    """What every kind of case has: its rule, its sections, the labels of events, the events, their columns.
+
+    `asked` is the section of what is asked, `wanted` those one of which tells what must come of it, `types` those of
+    columns that have no usual one.
+    """
+    rule, sections = _split_sections(text, asked, wanted)
+    options = dict(_split_once(line, "=") for line in sections.get("options", "").splitlines() if line.strip())
+    labels, columns, rows = _split_table(sections.get("events", ""))
+    schema = _read_schema(options, columns, types or {})
+    events = tuple(
+        {column: _read_cell(cell, schema.columns[column]) for column, cell in zip(columns, row, strict=True)}
+        for row in rows
+    )
+    return rule, sections, labels, events, schema
+
+
+def _split_sections(text: str, asked: str, wanted: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     rule, current = "", None
     sections: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -157,15 +169,15 @@ def _split_sections(text: str) -> tuple[str, dict[str, str]]:
             continue
         elif heading:
             current = heading[1]
-            if current not in _SECTIONS or current in sections:
+            if current not in (*_SECTIONS, asked, *wanted) or current in sections:
                 raise ValueError(f"unexpected section {current!r}")
             sections[current] = [heading[2]] if heading[2] else []
         elif current is not None:
             sections[current].append(line)
         elif line.strip():
             raise ValueError(f"line outside of any section: {line!r}")
-    if not rule or "query" not in sections or sum(name in sections for name in ("matches", "rows", "error")) != 1:
-        raise ValueError("a case has a rule, a query, and either matches, rows or an error")
+    if not rule or asked not in sections or sum(name in sections for name in (*wanted, "error")) != 1:
+        raise ValueError(f"a case has a rule, a {asked}, and either {', '.join(wanted)} or an error")
     return rule, {name: _dedent(lines) for name, lines in sections.items()}
 
 
@@ -188,11 +200,11 @@ def _split_table(text: str) -> tuple[tuple[str, ...], list[str], list[list[str]]
     return labels, columns, [row[1:] for row in rows]
 
 
-def _read_schema(options: Mapping[str, str], columns: list[str]) -> Schema:
+def _read_schema(options: Mapping[str, str], columns: list[str], types: Mapping[str, DType]) -> Schema:
     unknown = options.keys() - {"begin", "time", "type", "unit", "schema"}
     if unknown:
         raise ValueError(f"unknown options {sorted(unknown)}")
-    declared = {
+    declared = dict(types) | {
         column: DType(dtype) for column, dtype in (_split_once(part, ":") for part in options.get("schema", "").split())
     }
     named = dict.fromkeys((*(columns or ("type", "ts", "x", "y", "k", "s", "b", "due")), *declared))

@@ -103,7 +103,7 @@ class _Search:
         self.rule, self.signatures, self.events, self.schema, self.limit = rule, signatures, events, schema, limit
         self.types = bind_variables([e.atom for e in rule.events], signatures)
         for element in rule.collections:
-            self.types |= bind_variables([element.atom], signatures, self.types)
+            self.types = {**bind_variables([element.atom], signatures, self.types), **self.types}
         columns = {_MARK + name: dtype for name, dtype in self.types.items() if dtype is not None}
         self.marked = Schema({**columns, "ts": schema.columns[schema.time]}, unit=schema.unit)
 
