@@ -9,7 +9,7 @@ import click
 
 from ensue.cli.measuring import Measured, load_measured, measure
 from ensue.cli.options import schema_options
-from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
+from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
 from ensue.errors import InputError
 
@@ -41,7 +41,9 @@ def explain_command(
     source: str | None,
     planner: str,
 ) -> None:
-    """Show how QUERIES, a file of queries or the text of one, would be run.
+    """Show how QUERIES, a file of queries and rules or the text of one, would be run.
+
+    Of rules it shows the relational algebra, the joins, and what is kept, streamed past and passed over, and why.
 
     With --stats or --input also what the plan is expected to cost on such a stream, what the other planners' plans
     cost, and which comparisons the plan rests on: what --adapt watches.
@@ -59,7 +61,8 @@ def explain_command(
     if saved is not None and source is not None:
         raise click.UsageError("--stats and --input both say what the stream is like; give one of them")
     text = read_text(queries)
-    chosen = choose_queries(parse_text(text), names)
+    program = choose_program(parse_whole(text), names)
+    chosen = program.queries
     with pointing_into(text.origin):
         if saved is not None or source is not None:
             known = load_measured(saved) if saved is not None else measure(chosen, source or "", columns, schema=schema)
@@ -67,7 +70,13 @@ def explain_command(
             return
         given = None if schema is None else load_schema(schema, columns)
         engine = ensue.compile(
-            chosen, given, type=columns.type, ts=columns.time, begin=columns.begin, unit=columns.unit
+            program,
+            given,
+            type=columns.type,
+            ts=columns.time,
+            begin=columns.begin,
+            unit=columns.unit,
+            options=ensue.Options(unbounded_rules=True),
         )
         click.echo(engine.explain(format=format_))
 

@@ -102,6 +102,14 @@ def name_queries(queries: Sequence[Query]) -> dict[str, Query]:
     return {query.name or f"q{place}": query for place, query in enumerate(queries, 1)}
 
 
+def choose_program(program: Program, names: Sequence[str]) -> Program:
+    """The program with the queries of these names alone (none given: all), and all its rules."""
+    from ensue.rules.program import Program
+
+    chosen = choose_queries(program.queries, names) if program.queries or names else ()
+    return Program((*program.events, *program.rules, *chosen))
+
+
 def choose_queries(queries: Sequence[Query], names: Sequence[str]) -> tuple[Query, ...]:
     """The queries of these names (none given: all), under the names that they have in the whole file."""
     named = name_queries(queries)

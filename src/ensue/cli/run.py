@@ -60,6 +60,7 @@ class RunOptions:
     max_partial_matches: int | None
     memory: str | None
     on_limit: Literal["error", "shed"]
+    unbounded_rules: bool
     adapt: str | None
     planner: str
     journal: str | None
@@ -162,6 +163,7 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     show_default=True,
     help="At a limit: stop, or drop the oldest and count them.",
 )
+@click.option("--unbounded-rules", is_flag=True, help="Stream: allow rules whose state grows for as long as it runs.")
 @click.option("--stream", is_flag=True, help="Spark: go on for as long as events come.")
 @click.option(
     "--trigger", metavar="TIME", help="Stream: a micro-batch every '10 seconds', or 'available-now' and stop."
@@ -181,7 +183,9 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
 def run_command(
     ctx: click.Context, /, backend: str | None, format_: str | None, source: str | None, **others: object
 ) -> None:
-    """Find the matches of QUERIES, a file of queries or the text of one; or run the pipeline in a TOML file.
+    """Find the matches of QUERIES, a file of queries and rules or the text of one; or run the pipeline in a TOML file.
+
+    What rules derive comes out beside the matches, as objects with `rule`, `type`, `begin`, `end` and the attributes.
 
     On Spark the input is CSV with a header, JSON lines, Parquet or a Delta table, a file or a folder of files; or a
     Kafka topic. The order of a finite input does not matter. With --stream it is followed: files that come into the

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ensue.cli.quantities import read_lateness, read_size
-from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
+from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
 from ensue.errors import InputError, LimitError
 
 if TYPE_CHECKING:
     from ensue.cli.rows import Unreadable
     from ensue.cli.run import RunOptions
+    from ensue.cli.schemas import ColumnNames
     from ensue.cli.sinks import Output
     from ensue.cli.sources import Source
-    from ensue.pattern.query import Query
+    from ensue.rules.program import Program, Statement
     from ensue.runtime.engine import Engine
     from ensue.runtime.matches import Matches
     from ensue.runtime.rule_engine import RuleEngine
@@ -37,6 +38,7 @@ def run_local(asked: RunOptions) -> None:
     from ensue.cli.sinks import Output, refuse_binary_terminal
     from ensue.cli.sources import open_source
     from ensue.pattern.numbers import numeric_columns
+    from ensue.rules.program import declared_numbers
 
     if asked.input_format in ("delta", "kafka", "generator"):
         raise click.UsageError(f"--backend local cannot read {asked.input_format}; leave --backend out to use Spark")
@@ -45,14 +47,19 @@ def run_local(asked: RunOptions) -> None:
     if asked.journal is not None and asked.adapt is None:
         raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
     text = read_text(asked.queries)
-    chosen = choose_queries(parse_text(text), asked.names)
+    program = choose_program(parse_whole(text), asked.names)
     allowed = None if asked.lateness is None else read_lateness(asked.lateness)
     limits: dict[str, Any] = {
         "max_matches": asked.max_matches,
         "max_partial_matches": asked.max_partial_matches,
         "memory_budget": None if asked.memory is None else read_size(asked.memory),
     }
-    options = replace(ensue.Options(), on_limit=asked.on_limit, **{k: v for k, v in limits.items() if v is not None})
+    options = replace(
+        ensue.Options(),
+        on_limit=asked.on_limit,
+        unbounded_rules=asked.unbounded_rules,
+        **{k: v for k, v in limits.items() if v is not None},
+    )
     columns, most = asked.columns, asked.max_matches
     given = None if asked.schema is None else load_schema(asked.schema, columns).columns
     events = open_source(
@@ -60,7 +67,7 @@ def run_local(asked: RunOptions) -> None:
         columns=columns,
         format=asked.input_format,
         fixed=given,
-        numeric={*numeric_columns(chosen), columns.time, *((columns.begin,) if columns.begin else ())},
+        numeric={*numeric_columns(program.queries), *declared_numbers(program), *_times(columns)},
         batch_size=asked.batch_size,
         live=allowed is not None,
     )
@@ -69,7 +76,10 @@ def run_local(asked: RunOptions) -> None:
         progress = stack.enter_context(_Progress(events, shown=not asked.quiet and sys.stderr.isatty()))
         if allowed is None:
             allowed = events.survey()
-            chosen = tuple(map(_allow_unbounded, chosen))  # this input has an end
+            program, options = (
+                _allow_unbounded(program),
+                replace(options, unbounded_rules=True),
+            )  # this input has an end
         clock.stop("survey")
         out = stack.enter_context(Output(asked.output, asked.format))
         refuse_binary_terminal(out)
@@ -80,7 +90,7 @@ def run_local(asked: RunOptions) -> None:
         )
         with pointing_into(text.origin):
             engine = ensue.compile(
-                chosen,
+                program,
                 type=columns.type,
                 ts=columns.time,
                 begin=columns.begin,
@@ -113,10 +123,21 @@ def write_journal(path: str, engine: Engine | RuleEngine) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}; choose another file with --journal") from error
 
 
-def _allow_unbounded(query: Query) -> Query:
-    from ensue.pattern.query import Unbounded
+def _allow_unbounded(program: Program) -> Program:
+    """The program with WITHIN UNBOUNDED in queries that have no window."""
+    from ensue.pattern.query import Query, Unbounded
+    from ensue.rules.program import Program
 
-    return query if query.within is not None else replace(query, within=Unbounded())
+    def allow(statement: Statement) -> Statement:
+        if isinstance(statement, Query) and statement.within is None:
+            return replace(statement, within=Unbounded())
+        return statement
+
+    return Program(tuple(map(allow, program)))
+
+
+def _times(columns: ColumnNames) -> tuple[str, ...]:
+    return (columns.time,) if columns.begin is None else (columns.time, columns.begin)
 
 
 @dataclass(slots=True)

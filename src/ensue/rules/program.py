@@ -239,3 +239,9 @@ class Program:
 def bare_variables(expression: Expression) -> tuple[Attribute, ...]:
     """The variables that an expression reads, as often as it does, aggregates' arguments left out."""
     return tuple(n for n in walk(expression) if isinstance(n, Attribute) and n.variable == BARE)
+
+
+def declared_numbers(program: Program) -> frozenset[str]:
+    """The attributes that are declared as numbers: text that is read from a file has to become one."""
+    numbers = (DType.INT, DType.FLOAT)
+    return frozenset(a.name for event in program.events for a in event.attributes if a.dtype in numbers)

@@ -253,8 +253,10 @@ class RuleEngine:
             start = stop
             if last:
                 break
-        if not results:
+        if not results:  # no event has come yet; the columns of results are known all the same
             results = [self._result([])]
+            if self._inner is not None:
+                results.append(self._inner.push(batch.table if self._merger is None else self._merger.held))
         self._check_memory()
         return results[0] if len(results) == 1 else Matches.concat(results)
 
