@@ -580,6 +580,19 @@ def test_several_queries() -> None:
     assert text.count("subgraph") == 2
 
 
+def test_events_that_queries_have_in_common() -> None:
+    one = "QUERY one PATTERN SEQ(A a, B b) WHERE a.price > 2 WITHIN 10s"
+    two = "QUERY two PATTERN SEQ(C c, A x) WHERE x.price > 2 WITHIN 1m"
+    queries = parse(f"{one}; {two}")
+    plans = [(query, None, SCHEMA) for query in queries]
+    one, two = explain(plans).split("\n\n")
+    assert "A events with A.price > 2 are stored once, with two" in one
+    assert "A events with A.price > 2 are stored once, with one" in two
+    told = [{"type": "A", "filters": ["A.price > 2"], "queries": ["one", "two"]}]
+    assert [one["common"] for one in json.loads(explain(plans, "json"))] == [told, told]
+    assert "stored once" not in explain(plans[:1])
+
+
 def test_unknown_format() -> None:
     with pytest.raises(PlanError, match="no format `html`"):
         explain([], "html")

@@ -32,6 +32,10 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.end)
 
+    def number(self, row: int) -> int:
+        """The sequence number of a row."""
+        return self.first + row if self.seqs is None else int(self.seqs[row])
+
     def slice(self, start: int, stop: int) -> EventBatch:
         """The events from `start` to before `stop`; nothing is copied."""
         end = self.end[start:stop]

@@ -42,7 +42,7 @@ from ensue.pattern.format import format_expression
 from ensue.pattern.like import compile_like
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Item, Policy, Query
-from ensue.pattern.types import ValueType, fold_duration, infer
+from ensue.pattern.types import ValueType, attribute_type, fold_duration, infer
 
 EVENT = "_"
 """The variable that columns' expressions use for the one event they speak of."""
@@ -250,7 +250,7 @@ def _chained(first: str, second: str) -> str | None:
 def _show(load: Load) -> str:
     if not isinstance(load.column, Column):
         return f"{load.variable}.{load.column.value}"
-    return format_expression(rewrite(load.column.expression, lambda leaf: Attribute(load.variable, leaf.name or "")))
+    return format_expression(speak_of(load.variable, load.column.expression))
 
 
 def _distinct(expressions: Iterable[Expression]) -> tuple[Expression, ...]:
@@ -289,7 +289,12 @@ def is_local(conjunct: Expression) -> bool:
 
 def about_event(expression: Expression) -> Expression:
     """The same expression with EVENT for its variable."""
-    return rewrite(expression, lambda leaf: Attribute(EVENT, leaf.name or ""))
+    return speak_of(EVENT, expression)
+
+
+def speak_of(variable: str, expression: Expression) -> Expression:
+    """The same expression with this variable in place of its own."""
+    return rewrite(expression, lambda leaf: Attribute(variable, leaf.name or ""))
 
 
 def compared_pair(condition: Condition) -> tuple[str, Load, Load] | None:
@@ -330,6 +335,12 @@ def _compare(text: str, operator: str, left: Load, right: Load) -> Condition:
         comparison=(operator, left, right),
         guarded=frozenset((left.variable, right.variable)),
     )
+
+
+def plain_column(name: str, schema: Schema) -> Column:
+    """An attribute of an event as a column."""
+    kind = attribute_type(name, schema)
+    return Column(Attribute(EVENT, name), kind is ValueType.FLOAT, kind is ValueType.STRING)
 
 
 def columns_in(conditions: Iterable[Condition], name: str) -> list[Column]:

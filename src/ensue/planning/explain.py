@@ -8,12 +8,16 @@ from dataclasses import asdict, dataclass, field, replace
 
 from ensue.errors import PlanError
 from ensue.events.schema import Schema
+from ensue.pattern.format import format_expression
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
+from ensue.planning.common import common_leaves
+from ensue.planning.conditions import speak_of
 from ensue.planning.expectation import BranchExpectation, Expectation
 from ensue.planning.explanation import (
     AbsenceExplanation,
     BranchExplanation,
+    CommonExplanation,
     ConditionExplanation,
     Explanation,
     InputExplanation,
@@ -46,11 +50,25 @@ def explain(
         raise PlanError(f"a plan is shown as {', '.join(FORMATS)}; there is no format `{format}`")
     described = [describe(query, normalize(query), plan, schema) for query, plan, schema in plans]
     described = [replace(one, expected=(expected or {}).get(one.query)) for one in described]
+    common = describe_common([query for query, _, _ in plans], [schema for _, _, schema in plans])
+    described = [replace(one, common=tuple(c for c in common if one.query in c.queries)) for one in described]
     if format == "text":
         return "\n\n".join(render_text(one) for one in described)
     if format == "mermaid":
         return render_mermaid(described)
     return json.dumps([asdict(one) for one in described], indent=2, ensure_ascii=False)
+
+
+def describe_common(queries: Sequence[Query], schemas: Sequence[Schema | None]) -> list[CommonExplanation]:
+    """The events that an engine with these queries stores once for several of them."""
+    if len(queries) < 2 or schemas[0] is None or any(schema != schemas[0] for schema in schemas):
+        return []
+    found = []
+    for leaf in common_leaves(queries, schemas[0]):
+        kind = leaf.key.type
+        filters = (format_expression(speak_of(kind, one)) for one in leaf.key.filter.expressions)
+        found.append(CommonExplanation(kind, tuple(filters), leaf.queries))
+    return found
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -109,6 +127,10 @@ def _facts(explanation: Explanation) -> list[str]:
         facts.append(f"plan {explanation.plan}")
     if explanation.spread is not None:
         facts.append(f"on Spark {explanation.spread}")
+    for common in explanation.common:
+        others = ", ".join(name for name in common.queries if name != explanation.query)
+        filters = f" with {' AND '.join(common.filters)}" if common.filters else ""
+        facts.append(f"{common.type} events{filters} are stored once, with {others}")
     if not explanation.types_known:
         facts.append("columns are not known yet: their types will tell how conditions are decided, and may add filters")
     if not explanation.evaluated:

@@ -132,10 +132,20 @@ class BranchExplanation:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonExplanation:
+    """Events that are stored once for several queries."""
+
+    type: str
+    filters: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """How a query is run. `types_known` is False before the columns are known; `spread` is then None.
 
-    `expected` is what the plan costs under statistics, where there are any.
+    `expected` is what the plan costs under statistics, where there are any. `common` are the events that it looks at
+    together with other queries of the same engine.
     """
 
     query: str
@@ -149,6 +159,7 @@ class Explanation:
     evaluated: bool
     branches: tuple[BranchExplanation, ...]
     expected: Expectation | None = None
+    common: tuple[CommonExplanation, ...] = ()
 
 
 def describe(query: Query, branches: Sequence[Branch], plan: Plan | None, schema: Schema | None) -> Explanation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ PADDING = 64
 
 def new_arena(stores: Sequence[Store]) -> Int64s:
     """An empty state."""
-    state = _laid_out(stores, [1 if s.kind == at.KIND_TRIGGER else SMALLEST for s in stores])
+    state = laid_out(stores, [1 if s.kind == at.KIND_TRIGGER else SMALLEST for s in stores])
     state[at.S_DEPTH] = -1
     state[at.S_NOW] = at.NULL
     state[at.S_DEADLINE] = 2**63 - 1
@@ -31,14 +31,15 @@ def header(store: int) -> int:
     return at.HEADERS + store * at.HEADER
 
 
-def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
+def laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
+    """A state whose stores are empty and have room for so many rows."""
     offset = header(len(stores))
     headers: list[list[int]] = []
     for store, capacity in zip(stores, capacities, strict=True):
         words = [0] * at.HEADER
         if store.kind == at.KIND_TRIGGER:
             words[at.H_OFFSET], words[at.H_CAPACITY], words[at.H_TAIL] = at.TRIGGER, 1, 1
-            words[at.H_LINK] = -1
+            words[at.H_LINKS] = -1
             headers.append(words)
             continue
         buckets = 2 * capacity if store.key is not None else 0
@@ -46,11 +47,12 @@ def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
         words[at.H_CAPACITY] = capacity
         words[at.H_COLUMNS] = store.width
         words[at.H_PURGE] = 512
-        words[at.H_LINK] = store.columns if store.key is not None else -1
+        words[at.H_LINKS] = offset + (store.width - 1) * capacity if store.key is not None else -1
         words[at.H_KEY] = -1 if store.key is None else store.key
         words[at.H_BUCKETS] = offset + store.width * capacity
         words[at.H_BUCKET_MASK] = buckets - 1
         words[at.H_KIND] = store.kind
+        words[at.H_SHARED] = int(store.shared is not None)
         offset += store.width * capacity + buckets
         headers.append(words)
     state = np.zeros(offset + PADDING, dtype=np.int64)
@@ -58,42 +60,61 @@ def _laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
     return state
 
 
-def resized(assembly: Assembly, state: Int64s, capacities: Sequence[int]) -> Int64s:
-    """The state with other capacities; rows keep their places, so that a search can go on."""
+def resized(
+    assembly: Assembly, state: Int64s, capacities: Sequence[int], attach: Callable[[Int64s], None] | None = None
+) -> Int64s:
+    """The state with other capacities; rows keep their places, so that a search can go on.
+
+    `attach` lets the views of common leaves point to where the rows lie.
+    """
     from ensue.runtime.kernels.stores import rebuild_index, recount
 
     stores = assembly.stores
     capacities = [capacities[s.number if s.follows is None else s.follows] for s in stores]
-    fresh = _laid_out(stores, capacities)
+    fresh = laid_out(stores, capacities)
     fresh[: at.HEADERS] = state[: at.HEADERS]
+    if attach is not None:
+        attach(fresh)
     for s in stores:
         if s.kind == at.KIND_TRIGGER:
             continue
         h = header(s.number)
-        old, new = int(state[h + at.H_CAPACITY]), capacities[s.number]
         for field in (at.H_HEAD, at.H_TAIL, at.H_BASE, at.H_PURGE):
             fresh[h + field] = state[h + field]
+        before, after = _table(state, s), _table(fresh, s)
+        old, new = before.shape[1], after.shape[1]
         if s.kind == at.KIND_COUNTERS and old != new:
             recount(assembly.program, state, fresh, h)
             continue
         rows = min(old, new) if s.kind in (at.KIND_SCRATCH, at.KIND_COUNTERS) else int(state[h + at.H_TAIL])
-        before = state[int(state[h + at.H_OFFSET]) :][: s.width * old].reshape(s.width, old)
-        after = fresh[int(fresh[h + at.H_OFFSET]) :][: s.width * new].reshape(s.width, new)
-        after[:, :rows] = before[:, :rows]
-        if s.key is not None:
-            if old == new:
-                first, mask = int(state[h + at.H_BUCKETS]), int(state[h + at.H_BUCKET_MASK])
-                target = int(fresh[h + at.H_BUCKETS])
-                fresh[target : target + mask + 1] = state[first : first + mask + 1]
-            else:
-                rebuild_index(fresh, h)
+        if s.key is None or old == new:
+            after[:, :rows] = before[:, :rows]
+        else:
+            after[: s.width - 1, :rows] = before[: s.width - 1, :rows]
+            rebuild_index(fresh, h)
+        if s.key is not None and old == new:
+            first, mask = int(state[h + at.H_BUCKETS]), int(state[h + at.H_BUCKET_MASK])
+            target = int(fresh[h + at.H_BUCKETS])
+            fresh[target : target + mask + 1] = state[first : first + mask + 1]
     return fresh
 
 
-def rows_of(state: Int64s, store: Store) -> npt.NDArray[np.int64]:
-    """The live rows of a store, columns by rows."""
+def _table(state: Int64s, store: Store) -> npt.NDArray[np.int64]:
+    """The columns of a store that lie in the state, those of its index too, by all rows that there is room for."""
     h = header(store.number)
-    capacity = int(state[h + at.H_CAPACITY])
-    offset = int(state[h + at.H_OFFSET])
-    table = state[offset : offset + store.columns * capacity].reshape(store.columns, capacity)
-    return table[:, int(state[h + at.H_HEAD]) : int(state[h + at.H_TAIL])]
+    if store.shared is None:
+        capacity, offset = int(state[h + at.H_CAPACITY]), int(state[h + at.H_OFFSET])
+    else:
+        capacity, offset = index_room(state, store), int(state[h + at.H_LINKS])
+    return state[offset : offset + store.width * capacity].reshape(store.width, capacity)
+
+
+def index_room(state: Int64s, store: Store) -> int:
+    """How many rows a store's index has room for; 0 if it has none."""
+    return (int(state[header(store.number) + at.H_BUCKET_MASK]) + 1) // 2
+
+
+def rows_of(state: Int64s, store: Store) -> npt.NDArray[np.int64]:
+    """The live rows of a store that lie in the state, columns by rows."""
+    h = header(store.number)
+    return _table(state, store)[: store.columns, int(state[h + at.H_HEAD]) : int(state[h + at.H_TAIL])]

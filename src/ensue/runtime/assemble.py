@@ -11,12 +11,11 @@ import numpy as np
 
 from ensue.errors import InternalError, PlanError
 from ensue.events.schema import Schema
-from ensue.pattern.expressions import At, Attribute
+from ensue.pattern.expressions import At
 from ensue.pattern.normalize import Branch, Variable
-from ensue.pattern.query import CountWindow, Query, TimeWindow
-from ensue.pattern.types import ValueType, attribute_type, fold_duration
+from ensue.pattern.query import Query
+from ensue.planning.common import CommonLeaf, can_share, key_of
 from ensue.planning.conditions import (
-    EVENT,
     MIRRORED,
     Column,
     Condition,
@@ -31,14 +30,15 @@ from ensue.planning.conditions import (
     columns_in,
     compared_pair,
     different,
+    plain_column,
 )
 from ensue.planning.plan import Plan
 from ensue.planning.temporal import Storage, derive_storage
+from ensue.planning.windows import window_of
 from ensue.runtime import layout as at
 from ensue.runtime.assembly import Assembly, LeafSource, Store
 from ensue.runtime.strings import StringTable
 
-LARGEST_WINDOW = 2**61
 OPERATORS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
 NAN_BITS = struct.unpack("<q", struct.pack("<d", math.nan))[0]
 
@@ -100,30 +100,34 @@ class StepParts:
     maximum: int = 0
 
 
-def window_of(query: Query, schema: Schema) -> tuple[int | None, int | None]:
-    """The time window in the time column's units, and the count window; ends are whole, so a fraction rounds up."""
-    match query.within:
-        case TimeWindow(duration=duration, span=span):
-            return min(math.ceil(fold_duration(duration, schema, span)), LARGEST_WINDOW), None
-        case CountWindow(events=events):
-            return None, events
-        case _:
-            return None, None
-
-
-def assemble(query: Query, branches: Sequence[Branch], plan: Plan, schema: Schema, strings: StringTable) -> Assembly:
-    """Assemble a plan for the ANY policy."""
-    return Assembler(query, branches, schema, strings).finish(plan)
+def assemble(
+    query: Query,
+    branches: Sequence[Branch],
+    plan: Plan,
+    schema: Schema,
+    strings: StringTable,
+    common: Sequence[CommonLeaf] = (),
+) -> Assembly:
+    """Assemble a plan for the ANY policy; events of common leaves are read where they lie."""
+    return Assembler(query, branches, schema, strings, common).finish(plan)
 
 
 class Assembler:
     """Collects the words of a program; records point to each other by their offsets."""
 
-    def __init__(self, query: Query, branches: Sequence[Branch], schema: Schema, strings: StringTable) -> None:
+    def __init__(
+        self,
+        query: Query,
+        branches: Sequence[Branch],
+        schema: Schema,
+        strings: StringTable,
+        common: Sequence[CommonLeaf] = (),
+    ) -> None:
         self.query = query
         self.branches = branches
         self.schema = schema
         self.strings = strings
+        self.common = {leaf.key: (number, leaf) for number, leaf in enumerate(common) if can_share(query, schema)}
         self.words: list[int] = [0] * at.P_HEADER
         self.window, self.count_window = window_of(query, schema)
         self.intervals = schema.begin is not None
@@ -138,13 +142,9 @@ class Assembler:
         assert trigger.number == 0
         if len(query.partition_by) > at.MAX_PARTITION:
             raise PlanError(f"PARTITION BY takes at most {at.MAX_PARTITION} attributes")
-        self.partition = tuple(self._plain_column(name) for name in query.partition_by)
+        self.partition = tuple(plain_column(name, schema) for name in query.partition_by)
         self.attributes: list[Column] = list(self.partition)
         self.variables = self._variables()
-
-    def _plain_column(self, name: str) -> Column:
-        kind = attribute_type(name, self.schema)
-        return Column(Attribute(EVENT, name), kind is ValueType.FLOAT, kind is ValueType.STRING)
 
     def _variables(self) -> tuple[Variable, ...]:
         known = {v.name: v for branch in self.branches for v in branch.variables}
@@ -410,6 +410,10 @@ class Assembler:
             raise PlanError(f"the pattern has more than {at.PRESENT_BIT} different kinds of events")
         for leaf in self.leaves:
             if leaf.store is not None:
+                shared = self.common.get(key_of(self.query, self.schema, leaf.type, leaf.filter))
+                if shared is not None:
+                    leaf.store.shared = shared[0]
+                    leaf.columns = list(shared[1].columns)
                 leaf.store.columns = at.C_FIRST + len(self.partition) + len(leaf.columns)
         return prepared
 
@@ -442,7 +446,7 @@ class Assembler:
             header[at.P_COUNTERS] = counters
         header[at.P_PARTITION_COLUMNS] = len(self.partition)
         for leaf in self.leaves:
-            if leaf.store is not None:
+            if leaf.store is not None and leaf.store.shared is None:
                 self.seq_columns.append((leaf.store.number, at.LEAF_SEQ))
                 self.string_columns += [
                     (leaf.store.number, at.C_FIRST + k)

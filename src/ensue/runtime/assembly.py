@@ -18,7 +18,8 @@ Int64s = npt.NDArray[np.int64]
 class Store:
     """A store of the arena: its kind, its columns, and the key column of its index (None: no index).
 
-    A scratch store is kept as large as the store that it `follows`.
+    A scratch store is kept as large as the store that it `follows`. The rows of a `shared` one lie in the common leaf
+    of that number; its index is its own.
     """
 
     number: int
@@ -27,11 +28,12 @@ class Store:
     title: str
     key: int | None = None
     follows: int | None = None
+    shared: int | None = None
 
     @property
     def width(self) -> int:
-        """Columns with the index's links."""
-        return self.columns + (self.key is not None)
+        """The columns in the state, with the index's links."""
+        return (self.columns if self.shared is None else 0) + (self.key is not None)
 
 
 @dataclass(slots=True)

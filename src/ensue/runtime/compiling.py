@@ -14,6 +14,7 @@ from ensue.pattern.builder import PatternQuery
 from ensue.pattern.check import check
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Policy, Query
+from ensue.planning.common import CommonLeaf
 from ensue.planning.default import default_plan
 from ensue.planning.plan import Plan, check_plan
 from ensue.rules.program import Program, Rule, Statement
@@ -98,9 +99,14 @@ def require_windows(queries: Sequence[Query]) -> None:
 
 
 def make_evaluator(
-    query: Query, schema: Schema, strings: StringTable, options: Options, plan: Plan | None = None
+    query: Query,
+    schema: Schema,
+    strings: StringTable,
+    options: Options,
+    plan: Plan | None = None,
+    common: Sequence[CommonLeaf] = (),
 ) -> Evaluator:
-    """Plan and assemble a query that has been checked."""
+    """Plan and assemble a query that has been checked; `common` are leaves that it has in common with others."""
     if query.aggregates:
         raise PlanError(
             f"query `{query.name}`: AGG is understood but not evaluated by this version; "
@@ -116,7 +122,7 @@ def make_evaluator(
         plan = default_plan(query, branches, schema)
     check_plan(plan, branches)
     if query.policy is Policy.ANY:
-        assembly = assemble(query, branches, plan, schema, strings)
+        assembly = assemble(query, branches, plan, schema, strings, common)
     else:
         from ensue.runtime.assemble_runs import assemble_runs
 

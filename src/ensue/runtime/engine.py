@@ -21,16 +21,20 @@ from ensue.events.times import read_time
 from ensue.options import Options
 from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
-from ensue.pattern.query import TimeWindow
+from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
+from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan, dump_plan
 from ensue.runtime.adapting import Adapt, Adapter, Cadence, Entry, read_adapt
+from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.common import CommonLeaves
 from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
+from ensue.runtime.preparing import Reading
 from ensue.runtime.rows import RowStore
 from ensue.runtime.single import EventPath
 from ensue.runtime.snapshot import pack, unpack
@@ -100,6 +104,7 @@ class Engine:
         self._types = frozenset(name for query in self.queries for name in query.types)
         self._strings = StringTable()
         self._lanes: list[Lane] = []
+        self._common = CommonLeaves()
         self._adaptation = read_adapt(adapt)
         self._adapters: dict[str, Adapter] = {}
         self._cadence = Cadence(self._adaptation) if self._adaptation is not None else None
@@ -110,6 +115,8 @@ class Engine:
         self._matches = 0
         self._since_tidy = 0
         self._taken = 0  # the next event's number
+        self._singles = 0  # events that came one by one since the last look around
+        self._pause = 0  # and how many may come before the next
         self._time: int | None = None  # that the evaluators have reached
         self._ended = False
         self._type_column = type if schema is None else schema.type
@@ -154,7 +161,7 @@ class Engine:
     def state_bytes(self) -> int:
         """Memory of the state: buffers, partial matches, rows that may still be in a result."""
         rows = self._rows.nbytes if self._rows is not None else 0
-        return rows + sum(state.arena.nbytes for _, state in self._pairs())
+        return rows + self._common.nbytes + sum(state.arena.nbytes for _, state in self._pairs())
 
     def _pairs(self) -> list[tuple[Evaluator, State]]:
         return [pair for lane in self._lanes for pair in lane.pairs]
@@ -163,11 +170,12 @@ class Engine:
         """Make the evaluators, now that the columns are known."""
         check_queries(self.queries, schema)
         strings = StringTable()
+        self._share(schema)
         evaluators = self._make_evaluators(schema, strings)
         if any(e.assembly.uses_ranks for e in evaluators):
             strings = StringTable(ordered=True)
             evaluators = self._make_evaluators(schema, strings)
-        self._strings, self._lanes = strings, [Lane(evaluator) for evaluator in evaluators]
+        self._strings, self._lanes = strings, [Lane(one, one.new_state(self._common)) for one in evaluators]
         self._make_adapters(schema)
         self._rows = RowStore(schema, self._intake.layout)
         self._paths = {}
@@ -182,8 +190,17 @@ class Engine:
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self._adaptation)
                 self._adapters[evaluator.name] = Adapter(*arguments)
 
+    def _share(self, schema: Schema) -> None:
+        """Find what the queries have in common."""
+        self._common = CommonLeaves(common_leaves(self.queries, schema), intervals=schema.begin is not None)
+
     def _make_evaluators(self, schema: Schema, strings: StringTable) -> list[Evaluator]:
-        return [make_evaluator(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in self.queries]
+        return [
+            self._make_evaluator(query, schema, strings, self._plans.get(query.name or "")) for query in self.queries
+        ]
+
+    def _make_evaluator(self, query: Query, schema: Schema, strings: StringTable, plan: Plan | None) -> Evaluator:
+        return make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
 
     # -- events ------------------------------------------------------------------------------------------------------
     def push(self, events: object, *, together: bool = False) -> Matches:
@@ -226,12 +243,32 @@ class Engine:
             blocks = path.take(event)
             if blocks is not None:
                 self._ignored += not path.lanes
-                self._since_tidy += 1
-                if self._since_tidy >= _TIDY_EVERY:
-                    self._tidy()
-                    self._check_memory()
-                return self._result(blocks) if blocks else self._nothing
+                self._singles += 1
+                result = self._result(blocks) if blocks else self._nothing
+                if self._singles >= self._pause:
+                    self._look_around()
+                return result
         return self.push([event])
+
+    def _look_around(self) -> None:
+        """Do what is due after events that came one by one, and find out after how many more something will be."""
+        self._count_singles()
+        if self._since_tidy >= _TIDY_EVERY:
+            self._tidy()
+            self._check_memory()
+        self._pause = _TIDY_EVERY - self._since_tidy
+        if self._adapters and self._cadence is not None:
+            if self._taken >= self._cadence.next:
+                self._adapt(self._taken, self._cadence)
+            self._pause = min(self._pause, self._cadence.next - self._taken)
+
+    def _count_singles(self) -> None:
+        """Put events that came one by one, counted apart because that is quicker, to the others."""
+        if self._singles:
+            self._taken += self._singles
+            self._since_tidy += self._singles
+            self._time = self._intake.watermark
+            self._singles = 0
 
     def _find_path(self, event: Mapping[str, Any]) -> EventPath | None:
         """How events of a type are taken in one by one, None if they are not; found once a type."""
@@ -243,7 +280,8 @@ class Engine:
         try:
             if any(lane.retiring for lane in self._lanes):
                 raise ValueError("while a plan is being replaced, events take the way of batches")
-            path = EventPath(kind, self.schema, self._intake, self._rows, self._strings, self._pairs())
+            arguments = (kind, self.schema, self._intake, self._rows, self._strings, self._pairs())
+            path = EventPath(*arguments, self._common.readers, self._store_common)
         except ValueError:
             return None
         self._paths[kind] = path
@@ -325,6 +363,8 @@ class Engine:
 
     def _take(self, batch: EventBatch, until: int | None) -> Matches:
         assert self._rows is not None
+        self._count_singles()
+        self._pause = 0
         known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
         if len(batch):
             keep = known[batch.type_codes]
@@ -335,8 +375,12 @@ class Engine:
         self._taken = max(self._taken, batch.first + len(batch))
         if watermark is not None:
             self._time = watermark
+        assert self.schema is not None
+        reading = Reading(batch, self.schema, self._strings)
+        if self._common:
+            self._store_common(self._common.take(reading))
         for lane in self._lanes:
-            blocks += lane.step(batch, self._strings)
+            blocks += lane.step(reading)
             if watermark is not None:
                 blocks += [block for block in lane.advance(watermark, self._strings) if len(block)]
         result = self._result(blocks)
@@ -345,6 +389,20 @@ class Engine:
             self._tidy()
         self._check_memory()
         return result
+
+    def _store_common(self, rows: Sequence[tuple[int, Int64s]]) -> None:
+        """Store new events of common leaves, for all queries to look at."""
+        if self._common.lacks_room(rows):
+            self._common.make_room(rows, self._views(), self._time)
+            self._refit()
+        self._common.append(rows)
+
+    def _views(self) -> list[tuple[Sequence[Store], Int64s]]:
+        return [(evaluator.assembly.stores, state.arena) for evaluator, state in self._pairs()]
+
+    def _refit(self) -> None:
+        for evaluator, state in self._pairs():
+            evaluator.refit(state)
 
     def _result(self, blocks: list[MatchBlock]) -> Matches:
         assert self._rows is not None
@@ -355,6 +413,7 @@ class Engine:
     def _tidy(self) -> None:
         """Release what no match can need any more: state, rows, strings."""
         assert self._rows is not None
+        self._count_singles()
         self._since_tidy = 0
         oldest = self._intake.counts.processed
         for evaluator, state in self._pairs():
@@ -362,10 +421,16 @@ class Engine:
             held = evaluator.oldest_event(state)
             if held is not None:
                 oldest = min(oldest, held)
+        if self._common:
+            if self._common.tidy(self._views(), self._time):
+                self._refit()
+            held = self._common.oldest_event
+            oldest = oldest if held is None else min(oldest, held)
         if self._adaptation is not None:
             oldest = min(oldest, self._first_in_window(oldest))
         self._rows.release(oldest)
         live = [codes for evaluator, state in self._pairs() for codes in evaluator.live_strings(state)]
+        live += self._common.live_strings
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self._strings) > 2 * len(codes) + 1024:
             self._strings.retain(codes)
@@ -420,8 +485,9 @@ class Engine:
     def _swap(self, name: str, plan: Plan, method: Method) -> int:
         """Let a plan take over; the number of events that were gone through again."""
         assert self._rows is not None and self.schema is not None
+        self._count_singles()
         lane = self._lane(name)
-        evaluator = make_evaluator(lane.evaluator.query, self.schema, self._strings, self.options, plan)
+        evaluator = self._make_evaluator(lane.evaluator.query, self.schema, self._strings, plan)
         now = self._time
         if now is None or any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations):
             method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
@@ -488,6 +554,7 @@ class Engine:
             parts["rows"] = self._rows.dump()
         parts |= {f"adapter {name}": adapter.dump() for name, adapter in self._adapters.items()}
         tables = [table for _, part in parts.values() for table in part]
+        common, shared = self._common.dump()
         state = {
             "queries": [str(query) for query in self.queries],
             "lanes": [lane.dump() for lane in self._lanes],
@@ -497,9 +564,10 @@ class Engine:
             "ended": self._ended,
             "taken": self._taken,
             "time": self._time,
+            "common": common,
             "cadence": None if self._cadence is None else self._cadence.dump(),
         }
-        return pack(state, [part.arena for _, part in self._pairs()], tables)
+        return pack(state, [*shared, *(evaluator.saved(part) for evaluator, part in self._pairs())], tables)
 
     def restore(self, data: bytes) -> None:
         """Go on from a snapshot. One that is damaged, or of other queries or another plan, is refused."""
@@ -518,7 +586,10 @@ class Engine:
             if self.schema is not None and self.schema != intake.schema:
                 raise StateError("the snapshot is of events with other columns")
             self._strings = StringTable.load(*parts["strings"])
-            self._lanes = self._load_lanes(state["lanes"], arenas, intake.schema)
+            self._share(intake.schema)
+            shared = len(state["common"])
+            self._common.load(state["common"], arenas[:shared])
+            self._lanes = self._load_lanes(state["lanes"], arenas[shared:], intake.schema)
             self._rows = RowStore.load(intake.schema, *parts["rows"])
             self._make_adapters(intake.schema)
             for name, adapter in self._adapters.items():
@@ -527,7 +598,7 @@ class Engine:
         elif intake.schema is not None:
             self._bind(intake.schema)
         else:
-            self._strings, self._lanes, self._rows = StringTable(), [], None
+            self._strings, self._lanes, self._rows, self._common = StringTable(), [], None, CommonLeaves()
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._taken, self._time = state["taken"], state["time"]
@@ -545,8 +616,8 @@ class Engine:
             asked = self._plans.get(query.name or "")
             if asked is not None and self._adaptation is None and dump_plan(asked) != pairs[0]["plan"]:
                 raise StateError(f"the snapshot is of another plan of query `{query.name}`")
-            make = partial(make_evaluator, query, schema, self._strings, self.options)
-            lanes.append(Lane.load(pairs, rest[: len(pairs)], make))
+            make = partial(self._make_evaluator, query, schema, self._strings)
+            lanes.append(Lane.load(pairs, rest[: len(pairs)], self._common, make))
             rest = rest[len(pairs) :]
         return lanes
 

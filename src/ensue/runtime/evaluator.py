@@ -5,25 +5,26 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from ensue.errors import InternalError, LimitError
-from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Query
 from ensue.planning.plan import Plan
 from ensue.runtime import layout as at
-from ensue.runtime.arena import header, new_arena, resized, rows_of
+from ensue.runtime.arena import header, index_room, new_arena, resized, rows_of
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.common import CommonLeaves
 from ensue.runtime.decoding import decode
-from ensue.runtime.preparing import prepare
+from ensue.runtime.preparing import Reading, prepare
 from ensue.runtime.strings import StringTable
 
 Int64s = npt.NDArray[np.int64]
@@ -36,9 +37,13 @@ NO_RANKS = np.zeros(1, dtype=np.int64)
 
 @dataclass(slots=True)
 class State:
-    """Everything an evaluator remembers: one array (see layout), and counts for the user."""
+    """Everything an evaluator remembers: one array (see layout), and counts for the user.
+
+    Events that other queries look at too lie in the `common` leaves; the array has views of them.
+    """
 
     arena: Int64s
+    common: CommonLeaves = field(default_factory=CommonLeaves)
     shed_matches: int = 0
     shed_partial: int = 0
 
@@ -62,14 +67,52 @@ class Evaluator:
         """A name for the assembled plan: states of equal digest fit each other's evaluators."""
         return hashlib.blake2b(self.assembly.program.tobytes(), digest_size=16).hexdigest()
 
-    def new_state(self) -> State:
-        """The state before the first event."""
-        return State(new_arena(self.assembly.stores))
+    def new_state(self, common: CommonLeaves | None = None, first: int | None = None) -> State:
+        """The state before the first event, or before the event of a number if common leaves hold events already."""
+        state = State(new_arena(self.assembly.stores), common or CommonLeaves())
+        state.common.place(state.arena, self.assembly.stores, first)
+        self.refit(state)
+        return state
 
-    def step(self, state: State, batch: EventBatch, strings: StringTable) -> list[MatchBlock]:
+    @property
+    def shares(self) -> bool:
+        """Whether it looks at common leaves."""
+        return any(store.shared is not None for store in self.assembly.stores)
+
+    def refit(self, state: State) -> None:
+        """Let the views of common leaves fit where those lie now, and how large they are."""
+        if not self.shares:
+            return
+        self._attach(state, state.arena)
+        capacities = [int(state.arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]
+        for s in self.assembly.stores:
+            is_indexed = s.shared is not None and s.key is not None
+            if (is_indexed and index_room(state.arena, s) != capacities[s.number]) or (
+                s.follows is not None and capacities[s.number] != capacities[s.follows]
+            ):
+                self._resize(state, capacities)
+                return
+
+    def saved(self, state: State) -> Int64s:
+        """The state's array as it is saved: without where common leaves happen to lie in memory."""
+        if not self.shares:
+            return state.arena
+        arena = state.arena.copy()
+        for store in self.assembly.stores:
+            if store.shared is not None:
+                arena[header(store.number) + at.H_OFFSET] = 0
+        return arena
+
+    def _attach(self, state: State, arena: Int64s) -> None:
+        state.common.attach(arena, self.assembly.stores)
+
+    def _resize(self, state: State, capacities: Sequence[int]) -> None:
+        state.arena = resized(self.assembly, state.arena, capacities, partial(self._attach, state))
+
+    def step(self, state: State, reading: Reading) -> list[MatchBlock]:
         """Take a batch of events in; the matches that are known now."""
-        prepared = prepare(self.assembly, batch, self.schema, strings)
-        return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(strings))
+        prepared = prepare(self.assembly, reading)
+        return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(reading.strings))
 
     def ranks(self, strings: StringTable) -> Int64s:
         """The order of strings, for conditions that compare them."""
@@ -200,7 +243,7 @@ class Evaluator:
                     f"({store.title}); narrow the query (a shorter WITHIN, more conditions), take a plan that stores "
                     "less, or raise max_partial_matches"
                 )
-        state.arena = resized(self.assembly, arena, capacities)
+        self._resize(state, capacities)
 
     def _shed(self, state: State, number: int) -> None:
         """Drop the older half of a store's partial matches."""
@@ -234,13 +277,13 @@ class Evaluator:
         capacities = []
         for s in self.assembly.stores:
             capacity = int(arena[header(s.number) + at.H_CAPACITY])
-            if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST):
+            if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None:
                 live = int(arena[header(s.number) + at.H_TAIL])
                 while capacity > 1024 and capacity > 8 * live:
                     capacity //= 2
             capacities.append(capacity)
         if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]:
-            state.arena = resized(self.assembly, arena, capacities)
+            self._resize(state, capacities)
 
     def oldest_event(self, state: State) -> int | None:
         """The least sequence number that the state still holds."""

@@ -18,7 +18,9 @@ from ensue.errors import PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
 from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.blocks import MatchBlock, first_events, select_matches
+from ensue.runtime.common import CommonLeaves
 from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
 Method: TypeAlias = Literal["replay", "side by side"]
@@ -37,9 +39,9 @@ class Retiring:
 class Lane:
     """One query's evaluators and states."""
 
-    def __init__(self, evaluator: Evaluator, state: State | None = None) -> None:
+    def __init__(self, evaluator: Evaluator, state: State) -> None:
         self.evaluator = evaluator
-        self.state = evaluator.new_state() if state is None else state
+        self.state = state
         self.retiring: list[Retiring] = []
 
     @property
@@ -67,7 +69,11 @@ class Lane:
 
     @classmethod
     def load(
-        cls, dumped: Sequence[Mapping[str, Any]], states: Sequence[Int64s], make: Callable[[Plan], Evaluator]
+        cls,
+        dumped: Sequence[Mapping[str, Any]],
+        states: Sequence[Int64s],
+        common: CommonLeaves,
+        make: Callable[[Plan], Evaluator],
     ) -> Lane:
         """A lane as `dump` told, with the states' arrays; `make` gives an evaluator of a plan."""
         pairs = []
@@ -75,17 +81,19 @@ class Lane:
             evaluator = make(load_plan(one["plan"]))
             if evaluator.digest != one["program"]:
                 raise StateError("the snapshot is of another version of ensue: the same plan is run in another way now")
-            pairs.append((evaluator, State(arena, *one["shed"])))
+            state = State(arena, common, *one["shed"])
+            evaluator.refit(state)
+            pairs.append((evaluator, state))
         lane = cls(*pairs[0])
         for one, pair in zip(dumped[1:], pairs[1:], strict=True):
             lane.retiring.append(Retiring(*pair, one["first"], one["until"]))
         return lane
 
-    def step(self, batch: EventBatch, strings: StringTable) -> list[MatchBlock]:
+    def step(self, reading: Reading) -> list[MatchBlock]:
         """Take a batch in; the matches that are known now."""
-        found = self.evaluator.step(self.state, batch, strings)
+        found = self.evaluator.step(self.state, reading)
         for old in self.retiring:
-            found += [holding_old(block, old.first) for block in old.evaluator.step(old.state, batch, strings)]
+            found += [holding_old(block, old.first) for block in old.evaluator.step(old.state, reading)]
         return found
 
     def advance(self, now: int, strings: StringTable, *, ended: bool = False) -> list[MatchBlock]:
@@ -113,7 +121,8 @@ class Lane:
         `now` is the time that has been reached, `first` the number of the next event, and `recent` all events of the
         last window, in order.
         """
-        state = evaluator.new_state()
+        start = first if method == "side by side" or not recent else recent[0].number(0)
+        state = evaluator.new_state(self.state.common, start)
         state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
         if method == "side by side":
             self.retiring.append(Retiring(self.evaluator, self.state, first, now + self.window))
@@ -121,7 +130,7 @@ class Lane:
         else:
             again = unlimited(evaluator)
             for batch in recent:
-                again.step(state, batch, strings)
+                again.step(state, Reading(batch, evaluator.schema, strings))
             again.advance(state, now, again.ranks(strings), ended=False)
             self.retiring = []
         self.evaluator, self.state = evaluator, state

@@ -63,11 +63,12 @@ H_TAIL = 3
 H_BASE = 4  # absolute position of row 0
 H_COLUMNS = 5
 H_PURGE = 6  # purge when the tail reaches this
-H_LINK = 7  # column of the index's links, -1: no index
+H_LINKS = 7  # offset of the index's links, -1: no index
 H_KEY = 8  # column of the index's key
 H_BUCKETS = 9  # offset of the index's buckets
 H_BUCKET_MASK = 10
 H_KIND = 11
+H_SHARED = 12  # 1: the rows lie in a common leaf, written by others; head and tail are this state's view of it
 HEADER = 16
 
 (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
-from ensue.pattern.expressions import Attribute, walk
+from ensue.pattern.expressions import Attribute, Expression, walk
 from ensue.runtime import layout as at
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.columns import evaluate
@@ -27,64 +28,109 @@ class Prepared:
     rows: int
 
 
-def prepare(assembly: Assembly, batch: EventBatch, schema: Schema, strings: StringTable) -> Prepared:
+class Reading:
+    """A batch as the queries of an engine read it: what several of them need is worked out once."""
+
+    def __init__(self, batch: EventBatch, schema: Schema, strings: StringTable) -> None:
+        self.batch = batch
+        self.schema = schema
+        self.strings = strings
+        self._selections: dict[frozenset[str] | None, Selection] = {}
+
+    def of(self, types: frozenset[str] | None) -> Selection:
+        """The events of some types; None for all."""
+        found = self._selections.get(types)
+        if found is None:
+            found = self._selections[types] = Selection(self, types)
+        return found
+
+
+class Selection:
+    """The events of some types in a batch, and the values of expressions over them."""
+
+    def __init__(self, reading: Reading, types: frozenset[str] | None) -> None:
+        batch = reading.batch
+        self._reading = reading
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._values: dict[Expression, npt.NDArray[Any]] = {}
+        self.rows = np.arange(len(batch))
+        if types is not None:
+            wanted = np.array([name in types for name in batch.type_names], dtype=np.bool_)
+            self.rows = np.flatnonzero(wanted[batch.type_codes]) if len(wanted) else self.rows[:0]
+        self._is_all = len(self.rows) == len(batch)
+        self.seqs = self.rows + batch.first if batch.seqs is None else batch.seqs[self.rows]
+        self.end = batch.end if self._is_all else batch.end[self.rows]
+        is_point = batch.begin is batch.end
+        self.begin = self.end if is_point else batch.begin if self._is_all else batch.begin[self.rows]
+        self.codes = batch.type_codes if self._is_all else batch.type_codes[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def values(self, expression: Expression) -> npt.NDArray[Any]:
+        """The value of an expression for each event, as `evaluate` gives it; not to be written to."""
+        found = self._values.get(expression)
+        if found is None:
+            reading = self._reading
+            batch = EventBatch(self._table(expression), self.end, self.begin, self.codes, reading.batch.type_names, 0)
+            found = self._values[expression] = evaluate(expression, batch, reading.schema, reading.strings)
+        return found
+
+    def _table(self, expression: Expression) -> pa.Table:
+        """The columns that an expression names."""
+        whole = self._reading.batch.table
+        names = [node.name for node in walk(expression) if isinstance(node, Attribute)]
+        known = set(whole.column_names)
+        columns = {name: self._column(name, whole) for name in names if name in known}
+        return pa.table(columns)
+
+    def _column(self, name: str, whole: pa.Table) -> pa.ChunkedArray:
+        found = self._columns.get(name)
+        if found is None:
+            column = whole.column(name)
+            found = self._columns[name] = column if self._is_all else column.take(pa.array(self.rows))
+        return found
+
+
+def prepare(assembly: Assembly, reading: Reading) -> Prepared:
     """The rows of a batch that concern a query, with each leaf's say and the attribute columns."""
-    wanted = np.array([name in assembly.types for name in batch.type_names], dtype=np.bool_)
     strict = assembly.policy == "STRICT"
-    if strict:
-        chosen = np.arange(len(batch))
-    elif len(batch.type_names):
-        chosen = np.flatnonzero(wanted[batch.type_codes])
-    else:
-        chosen = np.empty(0, dtype=np.int64)
+    chosen = reading.of(None if strict else frozenset(assembly.types))
     columns = np.empty((at.T_ATTRIBUTES + len(assembly.attributes), len(chosen)), dtype=np.int64)
     if not len(chosen):
         return Prepared(columns, 0)
-    columns[at.T_SEQ] = chosen + batch.first if batch.seqs is None else batch.seqs[chosen]
-    if len(chosen) < len(batch):
-        batch = _take(batch, chosen, assembly)
-    columns[at.T_END] = batch.end
-    columns[at.T_BEGIN] = batch.begin
+    columns[at.T_SEQ] = chosen.seqs
+    columns[at.T_END] = chosen.end
+    columns[at.T_BEGIN] = chosen.begin
     columns[at.T_KEY] = 0
     for k, column in enumerate(assembly.attributes):
-        values = evaluate(column.expression, batch, schema, strings)
+        values = chosen.values(column.expression)
         if column.is_float and values.dtype != np.float64:
             values = np.where(values == at.NULL, np.nan, values.astype(np.float64))
         columns[at.T_ATTRIBUTES + k] = values.view(np.int64) if column.is_float else values
     accepted = _key(assembly, columns)
     if assembly.intervals and assembly.window is not None:
         accepted &= columns[at.T_END] - columns[at.T_BEGIN] < assembly.window
-    codes = batch.type_codes
+    names = reading.batch.type_names
     mask = np.zeros(len(chosen), dtype=np.int64)
     for bit, leaf in enumerate(assembly.leaves):
-        if leaf.type not in batch.type_names:
+        if leaf.type not in names:
             continue
-        here = accepted & (codes == batch.type_names.index(leaf.type))
+        here = accepted & (chosen.codes == names.index(leaf.type))
         for expression in leaf.filter.expressions:
-            here &= evaluate(expression, batch, schema, strings) == 1
+            here &= chosen.values(expression) == 1
         mask |= here.astype(np.int64) << bit
     inside = _in_partition(assembly, columns)
     if strict:
         mask |= inside.astype(np.int64) << at.PRESENT_BIT
     if assembly.count_window is not None:
-        mask |= (inside & wanted[codes]).astype(np.int64) << at.COUNTED_BIT
+        wanted = np.array([name in assembly.types for name in names], dtype=np.bool_)
+        mask |= (inside & wanted[chosen.codes]).astype(np.int64) << at.COUNTED_BIT
     columns[at.T_MASK] = mask
     useful = mask != 0
     if not useful.all():
         columns = np.ascontiguousarray(columns[:, useful])
     return Prepared(columns, columns.shape[1])
-
-
-def _take(batch: EventBatch, chosen: npt.NDArray[np.intp], assembly: Assembly) -> EventBatch:
-    """The chosen rows of a batch, with just the columns that the query reads."""
-    expressions = [c.expression for c in assembly.attributes]
-    expressions += [e for leaf in assembly.leaves for e in leaf.filter.expressions]
-    names = {n.name for e in expressions for n in walk(e) if isinstance(n, Attribute)}
-    table = batch.table.select([name for name in batch.table.column_names if name in names])
-    end = batch.end[chosen]
-    begin = end if batch.begin is batch.end else batch.begin[chosen]
-    rows = table.take(pa.array(chosen)) if table.num_columns else table
-    return EventBatch(rows, end, begin, batch.type_codes[chosen], batch.type_names, batch.first)
 
 
 def _in_partition(assembly: Assembly, columns: Int64s) -> npt.NDArray[np.bool_]:

@@ -193,7 +193,8 @@ class ProgramAssembler:
             record[at.L_PROGRAMS] = len(self.by_leaf[k])
             record[at.L_PROGRAM_TABLE] = a.put_records(self.by_leaf[k])
             copies = [at.T_ATTRIBUTES + i for i in range(len(a.partition))]
-            copies += [a.attribute(column) for column in leaf.columns]
+            if leaf.store is None or leaf.store.shared is None:
+                copies += [a.attribute(column) for column in leaf.columns]
             record[at.L_COPIES] = len(copies)
             record[at.L_COPY_TABLE] = a.put(copies)
             record[at.L_USES] = len(uses)

@@ -20,6 +20,7 @@ from ensue.pattern.expressions import TIME_ATTRIBUTES, Attribute, Comparison, Ex
 from ensue.runtime import layout as at
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.common import NewRows, Reader
 from ensue.runtime.evaluator import NO_RANKS, Evaluator, State, one_row_kernel
 from ensue.runtime.rows import RowStore
 from ensue.runtime.strings import StringTable
@@ -49,8 +50,10 @@ class EventPath:
         rows: RowStore,
         strings: StringTable,
         lanes: Sequence[tuple[Evaluator, State]],
+        readers: Sequence[Reader] = (),
+        store: Callable[[list[NewRows]], None] | None = None,
     ) -> None:
-        """Raise ValueError where the type's events cannot be taken so."""
+        """Raise ValueError where the type's events cannot be taken so. `store` takes what common leaves read."""
         if schema.columns[schema.time] is not DType.INT or schema.begin is not None:
             raise ValueError("times other than plain integers take the way of batches")
         self.names: list[str] = []
@@ -64,6 +67,12 @@ class EventPath:
                 self.lanes.append((RowWriter(assembly, kind, schema, strings, self.names), evaluator, state))
             elif assembly.head:
                 self.waiting.append((evaluator, state))
+        self.common = [
+            (RowWriter(reader.assembly, kind, schema, strings, self.names), reader)
+            for reader in readers
+            if kind in reader.assembly.types
+        ]
+        self.store = store
         self.types = tuple(_PYTHON[schema.columns[name]] for name in self.names)
         self.floats = [k for k, kind_ in enumerate(self.types) if kind_ is float]
         self.time = schema.time
@@ -83,11 +92,16 @@ class EventPath:
                 return None
         try:
             takers = [lane for lane in self.lanes if lane[0].write(values, end)]
+            common = [pair for pair in self.common if pair[0].write(values, end)]
         except struct.error:  # an integer beyond 64 bits
             return None
         number = self.take_number(end)
         if number is None:
             return None
+        for writer, reader in common:
+            writer.numbers[at.T_SEQ] = number
+            assert self.store is not None
+            self.store(reader.rows(writer.row))
         found: list[MatchBlock] = []
         for writer, evaluator, state in takers:
             writer.numbers[at.T_SEQ] = number

@@ -20,13 +20,16 @@ from ensue.runtime.layout import (
     H_BUCKET_MASK,
     H_BUCKETS,
     H_CAPACITY,
-    H_LINK,
+    H_KEY,
+    H_LINKS,
     H_OFFSET,
+    H_TAIL,
     HEADER,
     HEADERS,
     LE,
     LT,
     NE,
+    NULL,
     SOURCE_ROW,
     SOURCE_STORE,
 )
@@ -256,8 +259,19 @@ def spread(key):  # type: ignore[no-untyped-def]
 def link(S, header, row, key):  # type: ignore[no-untyped-def]
     """Put a row at the front of its key's chain."""
     bucket = S[header + H_BUCKETS] + (spread(key) & S[header + H_BUCKET_MASK])
-    S[S[header + H_OFFSET] + S[header + H_LINK] * S[header + H_CAPACITY] + row] = S[bucket]
+    S[S[header + H_LINKS] + row] = S[bucket]
     S[bucket] = S[header + H_BASE] + row + 1
+
+
+@inner
+def link_last(S, header):  # type: ignore[no-untyped-def]
+    """Put a store's last row into its index, if it has one."""
+    if S[header + H_LINKS] < 0:
+        return
+    row = S[header + H_TAIL] - 1
+    key = S[S[header + H_OFFSET] + S[header + H_KEY] * S[header + H_CAPACITY] + row]
+    if key != NULL:
+        link(S, header, row, key)
 
 
 __all__ = [
@@ -269,6 +283,7 @@ __all__ = [
     "first_at_least",
     "float_of",
     "link",
+    "link_last",
     "spread",
     "trailing_zeros",
     "value",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link, trailing_zeros, value
+from ensue.runtime.kernels.blocks import link_last, trailing_zeros, value
 from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.kernels.machine import element, element_row, list_length
 from ensue.runtime.kernels.scan import block_mask, next_row
@@ -41,8 +41,6 @@ from ensue.runtime.layout import (
     G_SLOTS,
     H_BASE,
     H_CAPACITY,
-    H_KEY,
-    H_LINK,
     H_OFFSET,
     H_TAIL,
     HEADER,
@@ -102,10 +100,7 @@ def append_match(P, S, store, copies, table, depth, end):  # type: ignore[no-unt
     for k in range(copies):
         S[offset + (C_FIRST + k) * capacity + row] = value(S, P[table + 2 * k], P[table + 2 * k + 1])
     S[header + H_TAIL] = row + 1
-    if S[header + H_LINK] >= 0:
-        key = S[offset + S[header + H_KEY] * capacity + row]
-        if key != NULL:
-            link(S, header, row, key)
+    link_last(S, header)
     S[S_CREATED] += 1
     return row
 

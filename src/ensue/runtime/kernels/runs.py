@@ -36,7 +36,7 @@ from ensue.runtime.layout import (
     H_BUCKETS,
     H_CAPACITY,
     H_HEAD,
-    H_LINK,
+    H_LINKS,
     H_OFFSET,
     H_TAIL,
     HEADER,
@@ -403,7 +403,7 @@ def offer_to_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
         record = P[P_RUN_TABLE] + S[S_DEPTH] * RUN_RECORD
         store = P[record + N_STORE]
         header = HEADERS + store * HEADER
-        chained = S[header + H_LINK] >= 0
+        chained = S[header + H_LINKS] >= 0
         if S[S_RUN] == FRESH:
             while S[header + H_HEAD] < S[header + H_TAIL] and not is_alive(P, S, record, S[header + H_HEAD]):
                 S[header + H_HEAD] += 1
@@ -420,7 +420,7 @@ def offer_to_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
                 settle_offer(P, S, F, R, O, record, row, taken)
             S[S_RUN] = row - 1
             if chained:
-                S[S_RUN] = S[cell(S, store, S[header + H_LINK], row)] - 1 - S[header + H_BASE]
+                S[S_RUN] = S[S[header + H_LINKS] + row] - 1 - S[header + H_BASE]
         S[S_DEPTH] += 1
         S[S_RUN] = FRESH
     return DONE
@@ -462,7 +462,7 @@ def start_runs(P, S, F, R, O):  # type: ignore[no-untyped-def]
             S[cell(S, store, P[record + N_ALIVE], row)] = 1
             S[cell(S, store, P[record + N_PLACE], row)] = 0
             S[header + H_TAIL] = row + 1
-            if S[header + H_LINK] >= 0:
+            if S[header + H_LINKS] >= 0:
                 link(S, header, row, S[TRIGGER + T_KEY])
             if can_take(P, S, R, record, row, 0, 0):
                 take(P, S, record, row, 0)

@@ -32,7 +32,7 @@ from ensue.runtime.layout import (
     H_CAPACITY,
     H_HEAD,
     H_KEY,
-    H_LINK,
+    H_LINKS,
     H_OFFSET,
     H_TAIL,
     HEADER,
@@ -144,7 +144,7 @@ def next_row(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     if P[step + ST_MODE] == MODE_CHAIN:
         key = value(S, P[step + ST_CHAIN_SOURCE], P[step + ST_CHAIN_COLUMN])
         keys = offset + S[header + H_KEY] * capacity
-        links = offset + S[header + H_LINK] * capacity
+        links = S[header + H_LINKS]
         base = S[header + H_BASE]
         low = S[DEPTH_LOW + depth]
         high = S[DEPTH_HIGH + depth]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import floats, link, trailing_zeros, words
+from ensue.runtime.kernels.blocks import floats, link_last, trailing_zeros, words
 from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.kernels.output import emit_waiting
 from ensue.runtime.kernels.scan import LATEST
@@ -21,9 +21,8 @@ from ensue.runtime.layout import (
     DONE,
     H_CAPACITY,
     H_HEAD,
-    H_KEY,
-    H_LINK,
     H_OFFSET,
+    H_SHARED,
     H_TAIL,
     HEADER,
     HEADERS,
@@ -172,9 +171,16 @@ def is_useless(P, S, leaf):  # type: ignore[no-untyped-def]
 def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
     """Append the trigger to a leaf's store, unless it is useless; False if the store needs room."""
     store = P[leaf + L_STORE]
-    if store < 0 or is_useless(P, S, leaf):
+    if store < 0:
         return True
     header = HEADERS + store * HEADER
+    if S[header + H_SHARED] == 1:  # it is there already
+        expire(P, S, header)
+        S[header + H_TAIL] += 1
+        link_last(S, header)
+        return True
+    if is_useless(P, S, leaf):
+        return True
     expire(P, S, header)
     if not has_room(P, S, store, 1):
         return False
@@ -190,10 +196,7 @@ def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
     for k in range(P[leaf + L_COPIES]):
         S[offset + (C_FIRST + k) * capacity + row] = S[TRIGGER + P[table + k]]
     S[header + H_TAIL] = row + 1
-    if S[header + H_LINK] >= 0:
-        key = S[offset + S[header + H_KEY] * capacity + row]
-        if key != NULL:
-            link(S, header, row, key)
+    link_last(S, header)
     return True
 
 

@@ -22,9 +22,10 @@ from ensue.runtime.layout import (
     H_HEAD,
     H_KEY,
     H_KIND,
-    H_LINK,
+    H_LINKS,
     H_OFFSET,
     H_PURGE,
+    H_SHARED,
     H_TAIL,
     HEADER,
     HEADERS,
@@ -76,7 +77,7 @@ def is_empty(P, S, header):  # type: ignore[no-untyped-def]
 @inner
 def reindex(S, header):  # type: ignore[no-untyped-def]
     """Build the equality index of a store anew from its rows."""
-    if S[header + H_LINK] < 0:
+    if S[header + H_LINKS] < 0:
         return
     first = S[header + H_BUCKETS]
     for k in range(S[header + H_BUCKET_MASK] + 1):
@@ -208,6 +209,9 @@ def drop_front(S, header, rows):  # type: ignore[no-untyped-def]
 def purge(P, S, header):  # type: ignore[no-untyped-def]
     """Drop the rows that cannot matter any more; how many are left."""
     kind = S[header + H_KIND]
+    if S[header + H_SHARED] == 1:
+        expire(P, S, header)
+        return S[header + H_TAIL]
     if kind == KIND_LEAF and (P[P_COUNTERS] < 0 or P[P_LIST_STORE] >= 0):
         expire(P, S, header)
         drop_front(S, header, S[header + H_HEAD])
