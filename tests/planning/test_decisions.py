@@ -94,6 +94,35 @@ def test_threshold_by_hand() -> None:
     assert decision.wants(missing) == Deviation("sel(a, b)", 0.5, 1.0, 0.25)
 
 
+def test_what_samples_swing_by_breaks_nothing() -> None:
+    """10 and 15 seen in a unit of time swing by 5 between them: 15 against 12 is chance, 40 against 12 is not."""
+    figures = Figures(CAMERAS.shape, 1.0, CAMERAS.values, {name: value for name, value in CAMERAS.values.items()})
+    sure = ByInvariants(sure=2.0).armed(figures, RateOrder().plan(figures))
+    plain = ByInvariants().armed(figures, RateOrder().plan(figures))
+    near = figures.moved("rate(B)", 12.0).moved("rate(C)", 15.0)
+    far = near.moved("rate(C)", 40.0)
+    assert isinstance(plain.wants(near), Violation)
+    assert sure.wants(near) is None
+    assert isinstance(sure.wants(far), Violation)
+    exact = Figures(CAMERAS.shape, 1.0, near.values)
+    assert isinstance(sure.wants(exact), Violation), "what has no variance is known"
+
+
+def test_a_plan_that_is_kept_is_watched_too() -> None:
+    """Greedy takes c first and gets a worse order than the one in use; that one is given up once it is no better."""
+    figures = by_hand(conjunction("abc"), 1.0, [20.0, 20.0, 10.0], {("a", "b"): 0.01})
+    planned = GreedyOrder().plan(figures)
+    used = left_deep("abc")
+    assert gain_of(figures, used, planned.tree) < 0
+    decision = ByInvariants().armed(figures, planned, used)
+    assert decision.wants(figures) is None
+    reason = decision.wants(figures.moved("sel(a, b)", 0.9))
+    assert isinstance(reason, Violation) and reason.block == "in use"
+    assert gain_of(figures.moved("sel(a, b)", 0.9), used, planned.tree) > 0
+    assert load_decision(json.loads(json.dumps(decision.dump()))) == decision
+    assert ByInvariants().armed(figures, planned, planned.tree) == ByInvariants().armed(figures, planned)
+
+
 def test_average_difference() -> None:
     def comparison(left: float, right: float) -> BlockComparison:
         return BlockComparison(Growth("a"), Growth("b"), False, (left, right))

@@ -19,7 +19,8 @@ from ensue.pattern.query import Query
 from ensue.planning.decisions import ByInvariants, Decision
 from ensue.planning.invariants import Watch
 from ensue.planning.plan import Plan, every_order, every_tree
-from ensue.runtime.adapting import Adapter, Cadence
+from ensue.runtime.adapting import Adapter
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.engine import Engine
 from ensue.testing.oracle import find_matches
 from ensue.testing.random_queries import random_case
@@ -48,7 +49,8 @@ def swap_all_along(seed: int, methods: tuple[str, ...]) -> bool:
     name = engine.queries[0].name or ""
     found: list[str] = []
     for event in events:
-        found += [match["match_id"] for match in engine.push([event])]
+        pushed = engine.push([event]) if rng.random() < 0.5 else engine.push_event(dict(event))
+        found += [match["match_id"] for match in pushed]
         if rng.random() < 0.3:
             engine._tidy()
         engine.replace_plan(name, random_plan(rng, query), rng.choice(methods))  # type: ignore[arg-type]
@@ -85,7 +87,7 @@ def drifting(events: int, seed: int = 0) -> pa.Table:
     )
 
 
-RISING = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.9 WITHIN 500"
+RISING = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.5 WITHIN 300"
 
 
 @pytest.mark.parametrize(
@@ -201,18 +203,70 @@ def test_a_plan_needs_the_rows_of_a_window() -> None:
 
 def test_checks_keep_their_distance_through_restarts() -> None:
     """The time that an engine works is counted, though none lives as long as from one check to the next."""
-    adaptation = ensue.Adaptation(budget=0.5)
-    cadence = Cadence(adaptation)
+    cadence = Cadence(None, budget=0.5)
     for _ in range(6):
-        again = Cadence(adaptation)
+        again = Cadence(None, budget=0.5)
         again.load(json.loads(json.dumps({**cadence.dump(), "worked": 1.0})), cadence.next - 1)
         again.checked(again.next, 0.25)  # of a second that it has worked: half of what it may take
         assert again.events == 2048, "a check that is cheap beside the work need not wait longer"
         assert again.dump()["worked"] < 1.0
         cadence = again
-    soon = Cadence(ensue.Adaptation(every=100))
+    soon = Cadence(100, budget=0.5)
     soon.load(cadence.dump(), 5_000)
     assert (soon.next, soon.events) == (5_100, 100)
+
+
+@pytest.mark.parametrize("method", ["replay", "side by side"])
+def test_events_that_come_one_by_one(method: str) -> None:
+    """Plans follow them too, and a plan that takes over after some of them knows which were before."""
+    events = drifting(26_000)
+    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.5 WITHIN 100"
+    adapt = ensue.Adaptation(every=4_000, decision="unconditional", method=method)  # type: ignore[arg-type]
+    engine = ensue.compile(query, adapt=adapt)
+    found = sum(len(engine.push_event(row)) for row in events.to_pylist())
+    assert found == len(ensue.run(events, query)) > 0
+    plans = [entry.new for entry in engine.journal if entry.replaced]
+    assert len(set(plans)) > 1, "the plan for the first half is not the one for the second"
+    rates = engine.journal[-1].statistics["rates"]
+    assert sum(rate for rate, _ in rates.values()) == pytest.approx(1.0, rel=0.06)
+    assert engine.state_bytes < 4_000_000, "rows that have left the window are released"
+
+
+def test_a_check_is_put_off_until_its_cost_is_a_small_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ensue.runtime.cadence.time.thread_time", lambda: clock[0])
+    cadence = Cadence(None, budget=0.01)
+    number = checks = 0
+    while number < 4_000_000:  # a million events a second, and a check takes 2 ms
+        stop = cadence.cut(number, number + 1_000)
+        clock[0] += (stop - number) * 1e-6
+        number = stop
+        if cadence.is_due(number):
+            clock[0] += 0.002
+            cadence.checked(number, 0.002)
+            checks += 1
+    assert 0.006 < checks * 0.002 / clock[0] < 0.0125
+    assert ensue.Adaptation(decision="static").cadence is None
+
+
+def test_a_batch_is_cut_where_a_check_was_asked_for() -> None:
+    exact, loose = Cadence(100, 0.01), Cadence(None, 0.01)
+    assert (exact.cut(0, 1_000), exact.cut(50, 1_000), exact.cut(0, 99)) == (100, 100, 99)
+    assert loose.cut(0, loose.next + 10) == loose.next + 10  # not cut for the sake of ten events
+    assert loose.cut(0, 10 * loose.next) == loose.next
+
+
+def test_a_branch_is_planned_anew_for_itself() -> None:
+    """Of two branches only that whose rates change gets another tree."""
+    events = drifting(40_000)
+    steady = pa.table({"type": np.resize(["D", "E"], 40_000), "ts": np.arange(40_000), "x": np.zeros(40_000)})
+    both = pa.concat_tables([events, steady]).sort_by("ts")
+    query = "PATTERN OR(SEQ(A a, B b, C c), SEQ(D d, E e)) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.5 WITHIN 50"
+    engine = ensue.compile(query, adapt=ensue.Adaptation(every=4_000))
+    engine.push(both)
+    planned = [entry for entry in engine.journal if entry.replaced]
+    assert len({entry.new.split(" | ")[0] for entry in planned}) > 1
+    assert len({entry.new.split(" | ")[1] for entry in planned}) == 1
 
 
 def test_what_cannot_be_adapted_runs_as_it_is() -> None:
@@ -235,3 +289,15 @@ def test_wrong_settings() -> None:
     for wrong in ({"planner": "best"}, {"decision": "sometimes"}, {"every": 0}, {"budget": 0.0}, {"method": "leap"}):
         with pytest.raises(PlanError):
             ensue.Adaptation(**wrong)  # type: ignore[arg-type]
+
+
+def test_batches_between_events_that_come_one_by_one() -> None:
+    """Which way an event takes depends on its type here, and must not show in the rates."""
+    engine = ensue.compile(RISING, adapt=ensue.Adaptation(every=2_000, decision="unconditional"))
+    for row in drifting(24_000).to_pylist()[:6_000]:
+        if row["type"] == "B":
+            engine.push([row])
+        else:
+            engine.push_event(row)
+    rates = engine.journal[-1].statistics["rates"]
+    assert [rates[kind][0] for kind in "ABC"] == pytest.approx([0.01, 0.09, 0.9], rel=0.3)

@@ -16,7 +16,7 @@ from ensue.language import parse_query
 from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query
 from ensue.runtime.sampled import evaluating
-from ensue.statistics.collector import Collector, Sampling
+from ensue.statistics.collector import Collector, Reach, Sampling
 from ensue.statistics.sampling import Events, Mask
 from ensue.statistics.snapshot import Estimate, Statistics
 
@@ -199,7 +199,7 @@ def test_a_batch_much_longer_than_the_window() -> None:
 
 
 def test_few_events_are_asked_anything() -> None:
-    """Of a chunk at most `size` of each type, whatever its length; of a snapshot the pairs of two samples."""
+    """Of a chunk a few of each type, whatever its length, more where few pass; of a snapshot some pairs, once."""
     table = stream(60_000, 8)
     intake = Intake()
     batch = intake.push(table)
@@ -211,13 +211,41 @@ def test_few_events_are_asked_anything() -> None:
         asked.append(len(next(iter(events.values())).places))
         return evaluate(condition, events)
 
-    collector = Collector(QUERY, intake.schema, counting, sampling=Sampling(size=32))
+    collector = Collector(QUERY, intake.schema, counting, sampling=Sampling(size=32, pairs=500))
     collector.observe(batch)
-    assert asked == [32, 32]  # a and b have a condition of their own
+    assert asked == [64, 64]  # a and b have a condition of their own, of which nothing was known
     asked.clear()
-    collector.snapshot()
+    first = collector.snapshot()
     assert len(asked) == 3
-    assert max(asked) <= 32 * 32
+    assert max(asked) <= 500
+    asked.clear()
+    end = table["ts"][-1].as_py()
+    few = stream(2000, 9, ts=end + np.arange(2000))
+    collector.observe(intake.push(few))
+    later = collector.snapshot()
+    assert asked == []
+    assert later.rates != first.rates
+    assert (later.local, later.pairs) == (first.local, first.pairs)
+    collector.observe(intake.push(few.set_column(1, "ts", pa.array(end + 100_000 + np.arange(2000)))))
+    assert collector.snapshot().pairs != first.pairs
+    assert len(asked) == 5
+    assert min(asked[:2]) > 64
+
+
+def test_the_window_follows_the_number_of_events() -> None:
+    """Four windows of the query, and where these hold few events as much time as some of each type take."""
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 1000")
+    kinds = np.resize(["A", "B"], 60_000)
+    # One event in 10 steps, then one in 100, then one a step.
+    times = np.cumsum(np.repeat([10, 100, 1], 20_000))
+    table = stream(60_000, 1, type=kinds, ts=times)
+    reach = Reach(windows=4, events=256)
+    for stop, window, rate in ((20_000, 5_120, 0.05), (40_000, 51_200, 0.005), (60_000, 4_000, 0.5)):
+        found = collect(query, table.slice(0, stop), 1_000, window=reach, sampling=Sampling(every=1_000))
+        found.snapshot()
+        assert found.window is not None
+        assert 0.9 * window <= found.window <= 2 * window
+        assert found.snapshot().rate("A").value == pytest.approx(rate, rel=0.06)
 
 
 @pytest.mark.parametrize("start", [-(2**63) + 1, 2**63 - 4000])

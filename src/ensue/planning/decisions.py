@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from ensue.errors import PlanError, StateError
-from ensue.planning.comparisons import Planned
+from ensue.planning.comparisons import Planned, compare_trees
 from ensue.planning.cost import Costs
 from ensue.planning.distances import ConstantDistance, Distance, dump_distance, load_distance
 from ensue.planning.figures import Figures
@@ -57,8 +57,8 @@ class Decision(Protocol):
         """The reason to plan anew under the current figures, if there is one."""
         ...
 
-    def armed(self, figures: Figures, planned: Planned) -> Decision:
-        """The decision once a plan was made from those figures."""
+    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Decision:
+        """The decision once a plan was made from those figures; `kept` is the one in use if that is better."""
         ...
 
     def after(self, reason: Reason, gain: float) -> Decision:
@@ -78,7 +78,7 @@ class Static:
         """Nothing."""
         return None
 
-    def armed(self, figures: Figures, planned: Planned) -> Static:
+    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Static:
         """The same."""
         return self
 
@@ -99,7 +99,7 @@ class Unconditional:
         """Always."""
         return Always("plans anew at each check")
 
-    def armed(self, figures: Figures, planned: Planned) -> Unconditional:
+    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Unconditional:
         """The same."""
         return self
 
@@ -137,7 +137,7 @@ class Threshold:
                 return Deviation(name, before, now, self.t)
         return None
 
-    def armed(self, figures: Figures, planned: Planned) -> Threshold:
+    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Threshold:
         """The same with those figures to compare with."""
         return replace(self, planned=dict(figures.values))
 
@@ -152,20 +152,29 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class ByInvariants:
-    """Plans anew when an invariant of the plan is broken."""
+    """Plans anew when an invariant of the plan is broken.
+
+    `sure`: one whose sides lie apart by less than so many standard deviations of what the figures' variances make of
+    them is not. Figures that come from samples always swing a little.
+    """
 
     how: Watch = field(default_factory=Watch)
     distance: Distance = field(default_factory=ConstantDistance)
+    sure: float = 0.0
     invariants: Invariants | None = None
 
     def wants(self, figures: Figures) -> Reason | None:
         """The first broken invariant."""
-        return NOT_PLANNED if self.invariants is None else self.invariants.check(figures, self.distance)
+        return NOT_PLANNED if self.invariants is None else self.invariants.check(figures, self.distance, self.sure)
 
-    def armed(self, figures: Figures, planned: Planned) -> ByInvariants:
-        """The same with the invariants of that plan."""
+    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> ByInvariants:
+        """The same with the invariants of that plan; first of all that a plan that is kept is no worse than it."""
         invariants = watch(planned, figures, self.how)
-        return replace(self, invariants=invariants, distance=self.distance.armed(invariants.comparisons))
+        distance = self.distance.armed(invariants.comparisons)
+        if kept is not None and kept != planned.tree:
+            first = "in use", compare_trees(Costs(figures), kept, planned.tree)
+            invariants = Invariants((first, *invariants.watched))
+        return replace(self, invariants=invariants, distance=distance)
 
     def after(self, reason: Reason, gain: float) -> ByInvariants:
         """The same with a distance that has learned from the gain."""
@@ -181,6 +190,7 @@ class ByInvariants:
             "selection": self.how.selection.value,
             "sides": self.how.sides.value,
             "table": self.how.table,
+            "sure": self.sure,
             "distance": dump_distance(self.distance),
             "invariants": None if self.invariants is None else self.invariants.dump(),
         }
@@ -203,7 +213,7 @@ def load_decision(data: Mapping[str, Any]) -> Decision:
             case "invariants":
                 how = Watch(data["count"], Selection(data["selection"]), Sides(data["sides"]), data["table"])
                 invariants = None if data["invariants"] is None else Invariants.load(data["invariants"])
-                return ByInvariants(how, load_distance(data["distance"]), invariants)
+                return ByInvariants(how, load_distance(data["distance"]), data["sure"], invariants)
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(f"this is no decision ({error!r}): saved by another version, or damaged") from error
     raise StateError(f"there is no decision {data['decision']!r}: the state was saved by another version")

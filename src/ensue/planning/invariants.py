@@ -11,6 +11,7 @@ section 4.2 reads to the letter; then a broken invariant is a hint only, and no 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -94,13 +95,20 @@ class Invariants:
 
     watched: tuple[tuple[str, BlockComparison], ...]
 
-    def check(self, figures: Figures, distance: Distance) -> Violation | None:
-        """The first that is broken under the current figures."""
+    def check(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Violation | None:
+        """The first that is broken under the current figures, and by more than `sure` deviations of their error."""
         costs = Costs(figures)
+        moved: list[tuple[Costs, Costs]] | None = None
         for block, comparison in self.watched:
             d = distance.of(comparison.key)
-            if not comparison.holds(costs, d):
-                return Violation(block, comparison, comparison.left.value(costs), comparison.right.value(costs), d)
+            if comparison.holds(costs, d):
+                continue
+            left, right = comparison.left.value(costs), comparison.right.value(costs)
+            if sure > 0:
+                moved = moved_by_deviation(figures) if moved is None else moved
+                if left - right < sure * deviation_of(comparison, moved):
+                    continue
+            return Violation(block, comparison, left, right, d)
         return None
 
     @property
@@ -175,15 +183,18 @@ def moved_by_deviation(figures: Figures) -> list[tuple[Costs, Costs]]:
 
 
 def violation_probability(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:
-    """How probable it is that the sides change places, if the difference is normal around what it was.
+    """How probable it is that the sides change places, if the difference is normal around what it was."""
+    deviation = deviation_of(comparison, moved)
+    return NormalDist().cdf(-comparison.slack / deviation) if deviation > 0 else 0.0
 
-    Its variance is the sum over the (independent) statistics of the squared effect of one standard deviation of each.
+
+def deviation_of(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:
+    """The standard deviation of the difference between the sides.
+
+    Its square is the sum over the (independent) statistics of the squared effect of one standard deviation of each.
     """
 
     def difference(costs: Costs) -> float:
         return comparison.right.value(costs) - comparison.left.value(costs)
 
-    variance = sum(((difference(up) - difference(down)) / 2) ** 2 for up, down in moved)
-    if not variance > 0:
-        return 0.0
-    return NormalDist().cdf(-comparison.slack / variance**0.5)
+    return math.sqrt(sum(((difference(up) - difference(down)) / 2) ** 2 for up, down in moved))

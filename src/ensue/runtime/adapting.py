@@ -1,7 +1,7 @@
 """The loop that keeps a plan fit for its stream: watch, decide, plan, replace, and write down what was done.
 
-Kolchinsky and Schuster, Algorithm 1. Statistics come from samples of the stored rows, so that they do not depend on the
-plan in use; a decision function says when they call for planning anew; a plan that is cheaper under them takes over.
+Kolchinsky and Schuster, Algorithm 1. Statistics come from samples of the events, so that they do not depend on the plan
+in use; a decision function says when they call for planning anew; a plan that is cheaper under them takes over.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan
 from ensue.planning.planners import make_plan, planner_named, with_storage
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
-from ensue.runtime.sampled import evaluating
-from ensue.statistics.collector import Collector, query_window
+from ensue.runtime.watching import Watcher
+from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
 
 Adapt: TypeAlias = "Literal['invariants', 'threshold', 'unconditional', 'static'] | Adaptation"
 
 _DECISIONS: dict[str, Decision] = {
-    "invariants": ByInvariants(distance=TunedDistance(start=0.1)),
+    "invariants": ByInvariants(distance=TunedDistance(start=0.1), sure=2.0),
     "threshold": Threshold(0.5),
     "unconditional": Unconditional(),
     "static": Static(),
@@ -59,7 +60,8 @@ class Adaptation:
     `planner` is the name of a planner (rate, greedy, order, zstream, bushy); `decision` says when to plan anew: a name
     (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
     a share `budget` of the time, or with `every` come each so many events, so that a run can be repeated exactly.
-    Statistics are of the last so many `windows` of the query: fewer notice a change sooner, more are surer. `method`
+    Statistics are of the last so many `windows` of the query, and of some events of each type at least: fewer notice a
+    change sooner, more are surer. `method`
     says how a plan takes over, `auto` by cost. `stored`: the plans keep the partial matches of their joins.
 
     >>> Adaptation(planner="zstream", decision="threshold").decision
@@ -92,6 +94,11 @@ class Adaptation:
         """The decision function."""
         return _DECISIONS[self.decision] if isinstance(self.decision, str) else self.decision
 
+    @property
+    def cadence(self) -> Cadence | None:
+        """When to check; None if never."""
+        return None if isinstance(self.function, Static) else Cadence(self.every, self.budget)
+
     def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
         """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""
         branches = normalize(query)
@@ -110,55 +117,6 @@ def read_adapt(adapt: Adapt | bool | None) -> Adaptation | None:
     if adapt is True:
         return Adaptation()
     return Adaptation(decision=adapt) if isinstance(adapt, str) else adapt
-
-
-class Cadence:
-    """When the next check is due: after so many events, or when the last ones' cost is a small share of the time since.
-
-    The number of events between checks is found anew after each of them, from what an event and a check have taken.
-    Both are part of the state: an engine that is stored and restored all the time, as on Spark, counts its own time.
-    """
-
-    def __init__(self, adaptation: Adaptation) -> None:
-        self._adaptation = adaptation
-        self.events = min(_FIRST_CHECK, adaptation.every or _FIRST_CHECK)  # between checks
-        self.next = self.events  # the number of the event before which the next one comes
-        self._since = time.perf_counter()
-        self._worked = 0.0  # seconds since the last check, before this engine was restored
-        self._cost = 0.0
-
-    def checked(self, next_event: int, seconds: float) -> None:
-        """Note that a check has been made, and what it took."""
-        if self._adaptation.every is not None:
-            self.events = self._adaptation.every
-        else:
-            working = max(self._working() - seconds, 1e-9)
-            self._cost = seconds if self._cost == 0 else 0.7 * self._cost + 0.3 * seconds
-            wanted = self._cost / self._adaptation.budget * self.events / working
-            self.events = int(min(max(wanted, _FIRST_CHECK), 4 * self.events, _MOST_EVENTS))
-        self.postpone(next_event)
-        self._since, self._worked = time.perf_counter(), 0.0
-
-    def postpone(self, next_event: int) -> None:
-        """Let the next check be as many events away as checks are."""
-        self.next = next_event + self.events
-
-    def _working(self) -> float:
-        return self._worked + time.perf_counter() - self._since
-
-    def dump(self) -> dict[str, Any]:
-        """The state as JSON-able values, for `load`."""
-        return {"next": self.next, "events": self.events, "worked": self._working(), "cost": self._cost}
-
-    def load(self, state: Mapping[str, Any], next_event: int) -> None:
-        """Take up what `dump` gave; checks that are more frequent now come as soon."""
-        self.events = self._adaptation.every or state["events"]
-        self.next = min(state["next"], next_event + self.events)
-        self._worked, self._cost = state["worked"], state["cost"]
-
-
-_FIRST_CHECK = 2048
-_MOST_EVENTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -205,6 +163,16 @@ Replace: TypeAlias = Callable[[Plan, Method], int]
 """Lets a plan take over; gives the number of events that were gone through again."""
 
 
+@dataclass(slots=True)
+class Spent:
+    """Seconds of processor time that went into statistics, into decisions (D), into planning, and into replacing."""
+
+    watching: float = 0.0
+    deciding: float = 0.0
+    planning: float = 0.0
+    replacing: float = 0.0
+
+
 class Adapter:
     """The loop for one query."""
 
@@ -216,25 +184,18 @@ class Adapter:
         self.plan = plan
         self.adaptation = adaptation
         self._schema = schema
-        self.seconds = 0.0
+        self.spent = Spent()
         self.checks = 0
         self._window = query_window(query, schema)
         self._planner = planner_named(adaptation.planner)
-        self._observed = 0  # the next event to look at
-        self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is looked at
-
-    @cached_property
-    def _collector(self) -> Collector:
-        length = None if self._window is None else max(1.0, self.adaptation.windows * self._window)
-        made = Collector(self.query, self._schema, evaluating(self._schema), window=length)
-        if self._stored is not None:
-            made.load(self._stored[0]["collector"], self._stored[1])
-        return made
+        self.watcher = Watcher(query, schema, adaptation.windows)
+        self._known: Statistics | None = None  # at the last check
+        self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
     def _decisions(self) -> list[Decision]:
         if self._stored is not None:
-            return [load_decision(one) for one in self._stored[0]["decisions"]]
+            return [load_decision(one) for one in self._stored]
         return [self.adaptation.function for _ in self.branches]
 
     @staticmethod
@@ -243,24 +204,19 @@ class Adapter:
         return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
 
     def check(self, rows: RowStore, next_event: int, swap: Replace) -> Entry | None:
-        """Look at what has come since the last check; plan anew if that is called for."""
-        started = time.perf_counter()
-        if rows.lost[0] >= self._observed:
-            self._collector.skip()
-        for batch in rows.batches(self._observed):
-            self._collector.observe(batch)
-        self._observed = next_event
+        """Ask whether what is known of the stream calls for another plan; make it, and let it take over."""
+        started = time.thread_time()
         self.checks += 1
-        entry = None
-        if not isinstance(self.adaptation.function, Static):
-            statistics = self._collector.snapshot()
-            figures = self.figures(statistics)
-            reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
-            reason = next((found for found in reasons if found is not None), None)
-            if reason is not None:
-                entry = self._plan_anew(statistics, figures, reason, swap, started)
-        self.seconds += time.perf_counter() - started
-        return entry
+        self._known = statistics = self.watcher.look(rows, next_event)
+        figures = self.figures(statistics)
+        watched = time.thread_time()
+        reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
+        decided = time.thread_time()
+        self.spent.watching += watched - started
+        self.spent.deciding += decided - watched
+        if all(reason is None for reason in reasons):
+            return None
+        return self._plan_anew(statistics, figures, reasons, swap, decided)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""
@@ -268,11 +224,10 @@ class Adapter:
 
     def expect(self) -> Expectation | None:
         """What the plan is expected to cost by what was known at the last check; None before the first."""
-        if self._collector.latest is None:
+        if self._known is None:
             return None
-        statistics = self._collector.snapshot()
-        figures = self.figures(statistics)
-        return expect(self.query, self.branches, self._schema, self.plan, figures, statistics, self._decisions)
+        figures = self.figures(self._known)
+        return expect(self.query, self.branches, self._schema, self.plan, figures, self._known, self._decisions)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -280,19 +235,33 @@ class Adapter:
         return tuple(self._decisions)
 
     def _plan_anew(
-        self, statistics: Statistics, figures: Sequence[Figures], reason: Reason, swap: Replace, started: float
+        self,
+        statistics: Statistics,
+        figures: Sequence[Figures],
+        reasons: Sequence[Reason | None],
+        swap: Replace,
+        started: float,
     ) -> Entry:
-        planned = [self._planner.plan(one) for one in figures]
-        new = make_plan(planned, stored=self.adaptation.stored, index=self.plan.index)
-        old_cost, new_cost = plan_cost(figures, self.plan), plan_cost(figures, new)
+        """Plan the branches for which there is a reason; let the plan take over if it is better."""
         old = self.plan
+        planned = [
+            None if reason is None else self._planner.plan(one) for reason, one in zip(reasons, figures, strict=True)
+        ]
+        trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
+        new = Plan(tuple(with_storage(tree, self.adaptation.stored) for tree in trees), old.index)
+        old_cost, new_cost = plan_cost(figures, old), plan_cost(figures, new)
+        is_better = new_cost < old_cost or (new_cost == old_cost and not self._is_stored_so(old))
+        self._arm(figures, planned, reasons, is_better)
+        chosen = time.thread_time()
+        self.spent.planning += chosen - started
         method: Method | None = None
         replayed = 0
-        if new != old and (new_cost < old_cost or _same_trees(new, old)):
+        if is_better and new != old:
             method = self._choose(old_cost, new_cost)
             replayed = swap(new, method)
             self.plan = new
-        self._arm(figures, planned, reason, old)
+            self.spent.replacing += time.thread_time() - chosen
+        reason = next(found for found in reasons if found is not None)
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
         return Entry(
             query=self.query.name or "",
@@ -305,7 +274,7 @@ class Adapter:
             old_cost=old_cost,
             new_cost=new_cost,
             method=method,
-            seconds=time.perf_counter() - started,
+            seconds=time.thread_time() - started,
             replayed=replayed,
             statistics=statistics.to_json(),
         )
@@ -316,22 +285,31 @@ class Adapter:
             return self.adaptation.method
         return "replay" if new_cost <= old_cost else "side by side"
 
-    def _arm(self, figures: Sequence[Figures], planned: Sequence[Planned], reason: Reason, old: Plan) -> None:
-        for k, (one, found) in enumerate(zip(figures, planned, strict=True)):
-            learned = self._decisions[k].after(reason, gain_of(one, old.trees[k], found.tree))
-            self._decisions[k] = learned.armed(one, found)
+    def _is_stored_so(self, plan: Plan) -> bool:
+        """Whether a plan's joins keep their partial matches as all plans should."""
+        return all(with_storage(tree, self.adaptation.stored) == tree for tree in plan.trees)
+
+    def _arm(
+        self,
+        figures: Sequence[Figures],
+        planned: Sequence[Planned | None],
+        reasons: Sequence[Reason | None],
+        is_better: bool,
+    ) -> None:
+        for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
+            if found is not None and reason is not None:
+                tree = with_storage(self.plan.trees[k], stored=False)
+                learned = self._decisions[k].after(reason, gain_of(one, tree, found.tree))
+                self._decisions[k] = learned.armed(one, found, None if is_better else tree)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`; the plan is the lane's to keep."""
-        if self._stored is not None and "_collector" not in self.__dict__:
-            return self._stored  # nothing has been observed since: on Spark most micro-batches see no check
-        state, tables = self._collector.dump()
-        decisions = [decision.dump() for decision in self._decisions]
+        watched, tables = self.watcher.dump()
+        asked = self._stored is None or "_decisions" in self.__dict__
         return {
-            "collector": state,
-            "decisions": decisions,
-            "observed": self._observed,
+            "watched": watched,
+            "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "checks": self.checks,
             "rule": self._rule(),
             "windows": self.adaptation.windows,
@@ -347,16 +325,7 @@ class Adapter:
         if len(state["decisions"]) != len(self.branches):
             raise StateError(f"the state of query `{self.query.name}` is of another pattern")
         self.checks, self.plan = int(state["checks"]), plan
-        if state["windows"] != self.adaptation.windows:
-            return
-        self._observed = int(state["observed"])
-        if state["rule"] == self._rule():
-            self._stored = (dict(state), list(tables))
-        else:
-            self._collector.load(state["collector"], tables)
-
-
-def _same_trees(one: Plan, other: Plan) -> bool:
-    """Whether plans differ in what they store alone."""
-    bare = [[with_storage(tree, stored=False) for tree in plan.trees] for plan in (one, other)]
-    return bare[0] == bare[1]
+        if state["windows"] == self.adaptation.windows:
+            self.watcher.load(state["watched"], tables)
+            if state["rule"] == self._rule():
+                self._stored = list(state["decisions"])

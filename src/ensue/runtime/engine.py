@@ -25,9 +25,10 @@ from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
 from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan, dump_plan
-from ensue.runtime.adapting import Adapt, Adapter, Cadence, Entry, read_adapt
+from ensue.runtime.adapting import Adapt, Adapter, Entry, read_adapt
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
 from ensue.runtime.evaluator import Evaluator, State
@@ -107,7 +108,7 @@ class Engine:
         self._common = CommonLeaves()
         self._adaptation = read_adapt(adapt)
         self._adapters: dict[str, Adapter] = {}
-        self._cadence = Cadence(self._adaptation) if self._adaptation is not None else None
+        self._cadence = None if self._adaptation is None else self._adaptation.cadence
         self._journal: list[Entry] = []
         self._journal_taken = 0
         self._rows: RowStore | None = None
@@ -258,7 +259,7 @@ class Engine:
             self._check_memory()
         self._pause = _TIDY_EVERY - self._since_tidy
         if self._adapters and self._cadence is not None:
-            if self._taken >= self._cadence.next:
+            if self._cadence.is_due(self._taken):
                 self._adapt(self._taken, self._cadence)
             self._pause = min(self._pause, self._cadence.next - self._taken)
 
@@ -275,11 +276,11 @@ class Engine:
         kind = event.get(self._type_column)
         if self._rows is None or not isinstance(kind, str):
             return None
+        if any(lane.retiring for lane in self._lanes):
+            return None  # while a plan is being replaced, events take the way of batches
         assert self.schema is not None
         self._paths[kind] = None
         try:
-            if any(lane.retiring for lane in self._lanes):
-                raise ValueError("while a plan is being replaced, events take the way of batches")
             arguments = (kind, self.schema, self._intake, self._rows, self._strings, self._pairs())
             path = EventPath(*arguments, self._common.readers, self._store_common)
         except ValueError:
@@ -332,11 +333,13 @@ class Engine:
         found = []
         start = 0
         while True:
-            stop = min(max(cadence.next - batch.first, start + 1), len(batch))
+            stop = cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
             part = batch.slice(start, stop)
             last = stop >= len(batch)
             found.append(self._take(part, until if last else int(part.end[-1])))
-            if batch.first + stop >= cadence.next:
+            for adapter in self._adapters.values():
+                adapter.watcher.observe(part)
+            if cadence.is_due(batch.first + stop):
                 self._adapt(batch.first + stop, cadence)
             start = stop
             if last:
@@ -345,7 +348,8 @@ class Engine:
     def _adapt(self, next_event: int, cadence: Cadence) -> None:
         """Let each query's plan be checked."""
         assert self._rows is not None
-        started = time.perf_counter()
+        started = time.thread_time()
+        replacing = 0.0
         ready = {name: adapter for name, adapter in self._adapters.items() if self._holds_window(name)}
         if not ready:
             cadence.postpone(next_event)
@@ -354,7 +358,8 @@ class Engine:
             entry = adapter.check(self._rows, next_event, partial(self._swap, name))
             if entry is not None:
                 self._journal.append(entry)
-        cadence.checked(next_event, time.perf_counter() - started)
+                replacing += entry.seconds
+        cadence.checked(next_event, time.thread_time() - started - replacing)
 
     def _holds_window(self, name: str) -> bool:
         """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""

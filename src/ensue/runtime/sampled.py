@@ -23,7 +23,11 @@ def evaluating(schema: Schema) -> Evaluate:
         def look_up(node: Attribute | Aggregate) -> Column:
             chosen = events[node.variable]
             sample = chosen.sample
-            column = read_attribute(node.name or "", sample.table, sample.begin, sample.end, schema)
+            name = node.name or ""
+            column = sample.columns.get(name)
+            if column is None:
+                column = read_attribute(name, sample.table, sample.begin, sample.end, schema)
+                sample.columns[name] = column
             null = None if column.null is None else column.null[chosen.places]
             return replace(column, values=column.values[chosen.places], null=null)
 

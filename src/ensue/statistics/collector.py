@@ -25,18 +25,21 @@ from ensue.statistics.conditions import Conditions, Pair, find_conditions, previ
 from ensue.statistics.estimates import Estimate, share
 from ensue.statistics.histogram import ExponentialHistogram
 from ensue.statistics.rates import Rates, count_expired
-from ensue.statistics.sampling import Chosen, Events, Mask, Sample, WindowSample, draw, estimate_pairs, scatter
+from ensue.statistics.sampling import Chosen, Events, Floats, Mask, Sample, WindowSample, draw, estimate_pairs, scatter
 from ensue.statistics.snapshot import Statistics
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
 
-_FORMAT = 2
-_WINDOWS = 4
+_FORMAT = 3
 _FIRST = 4096
 """After so many events the first are sampled; then each time as many as have come three times over, up to `every`."""
 _SOME = 8192
 """How many events of all types are looked at to find some of each; those of a rare type are searched for."""
+_MORE = 8
+"""How many times as many are drawn at most where few pass."""
+_PARTS = 4
+"""Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,26 @@ class Sampling:
     """How much is looked at: what it costs, and how sure the estimates are.
 
     `error` bounds the relative error of counts. `size` events a variable are kept as its sample, and as many of each
-    type drawn each time; that is once in `every` events, at the start more often.
+    type drawn each time; that is once in `every` events, at the start more often. `pairs` of a condition on two events
+    are asked.
     """
 
     error: float = 0.05
     size: int = 128
+    pairs: int = 4096
     every: int = 131_072
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far back statistics look: so many of the query's `windows`, and at least to `events` events of each type.
+
+    Fewer events would say little, and many more would hide what has changed.
+    """
+
+    windows: float = 4.0
+    events: int = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,14 +86,19 @@ class _Passing:
     def __init__(self, seen: ExponentialHistogram, passed: ExponentialHistogram) -> None:
         self.seen = seen
         self.passed = passed
+        self.last = 0.5  # the share of those that were drawn last
 
     @classmethod
-    def load(cls, seen: dict[str, Any], passed: dict[str, Any]) -> _Passing:
-        return cls(ExponentialHistogram.load(seen), ExponentialHistogram.load(passed))
+    def load(cls, seen: dict[str, Any], passed: dict[str, Any], last: float) -> _Passing:
+        found = cls(ExponentialHistogram.load(seen), ExponentialHistogram.load(passed))
+        found.last = float(last)
+        return found
 
     def add(self, first: int, last: int, passed: Mask) -> None:
         self.seen.add_span(first, last, len(passed))
-        self.passed.add_span(first, last, int(np.count_nonzero(passed)))
+        count = int(np.count_nonzero(passed))
+        self.passed.add_span(first, last, count)
+        self.last = count / max(len(passed), 1)
 
     def at(self, now: int) -> Estimate | None:
         seen = self.seen.estimate(now)
@@ -87,9 +108,8 @@ class _Passing:
 class Collector:
     """Watches a stream for a query: `observe` each batch, in order of time, and take a `snapshot` when one is wanted.
 
-    `window` is how far back it looks, in the time column's units (infinity: to the start). If it is not given it is
-    four of the query's windows, or the time that `every` events take where that is longer (fewer would say little); for
-    a query whose window is not a time, all of the past. The same stream in the same batches gives the same snapshots;
+    `window` is how far back it looks: a time in the time column's units (infinity: to the start), or a `Reach`; for a
+    query whose window is not a time, all of the past. The same stream in the same batches gives the same snapshots;
     `ensue.statistics.sampling` says why that matters.
     """
 
@@ -99,7 +119,7 @@ class Collector:
         schema: Schema,
         evaluate: Evaluate,
         *,
-        window: float | None = None,
+        window: float | Reach | None = None,
         sampling: Sampling | None = None,
     ) -> None:
         self.query = query
@@ -108,9 +128,9 @@ class Collector:
         self._conditions: Conditions = find_conditions(query)
         self._columns = list(self._conditions.columns(schema))
         self._within = query_window(query, schema)
-        self._may_widen = window is None
-        if window is None:
-            window = math.inf if self._within is None else max(1.0, _WINDOWS * self._within)
+        self._reach = Reach() if window is None else window if isinstance(window, Reach) else None
+        if isinstance(window, Reach) or window is None:
+            window = math.inf if self._within is None else max(1.0, self._shortest())
         back = math.ceil(window) if math.isfinite(window) else None
         paired = {name for pair in self._conditions.pairs for name in pair}
         error = self.sampling.error
@@ -124,10 +144,17 @@ class Collector:
             (kind, tuple(v for v in names if v in self._passing or v in self._samples))
             for kind, names in _by_type(self._conditions.types).items()
         )
-        self._pending: list[EventBatch] = []
+        self._pool: Sample | None = None  # the events that the samples are of
+        self._pending: list[EventBatch] = []  # that have not been sampled
+        self._counted = 0  # how many of these have been counted
         self._waiting = 0
         self._chunks = 0
         self._events = 0
+        self._shares: _Shares | None = None
+
+    def _shortest(self) -> float:
+        assert self._reach is not None and self._within is not None
+        return self._reach.windows * self._within
 
     @property
     def window(self) -> int | None:
@@ -156,70 +183,111 @@ class Collector:
         self._settle()
         self._rates.skip()
 
+    def _count(self) -> None:
+        """Count the batches that have come since the last time, and look back as far as their number allows."""
+        fresh = self._pending[self._counted :]
+        if not fresh:
+            return
+        self._counted = len(self._pending)
+        end, codes, names = _put_together(fresh)
+        self._rates.observe(end, codes, names)
+        if self._reach is not None and self._within is not None:
+            now = int(end[-1])
+            least = self._reach.events * len(self._rates.counts)
+            rate = sum(found.value for found in self._rates.at(now).values())
+            wanted = max(self._shortest(), least / rate if rate > 0 else 0.0, 1.0)
+            have = self._rates.window
+            assert have is not None
+            if not 0.5 * have <= wanted <= have:
+                self._look_back(math.ceil(min(wanted, 2.0**62)), now)
+
+    def _look_back(self, window: int, now: int) -> None:
+        self._rates.look_back(window)
+        for passing in self._passing.values():
+            passing.seen.look_back(window, now)
+            passing.passed.look_back(window, now)
+        for sample in self._samples.values():
+            sample.window = window
+
     def _settle(self) -> None:
         """Count and sample the batches that have been put together."""
         if not self._pending:
             return
+        self._count()
         chunk = self._gather()
-        self._pending, self._waiting = [], 0
-        if self._may_widen and self.window is not None:
-            self._widen(int(chunk.end[-1]) - int(chunk.end[0]) + 1)
-        counts = self._rates.observe(chunk.end, chunk.codes, chunk.names)
-        start = count_expired(chunk.end, self.window)
+        self._pending, self._waiting, self._counted = [], 0, 0
+        self._shares = None
         random = np.random.default_rng([self.sampling.seed, self._chunks])
+        start = count_expired(chunk.end, self.window)
         some = scatter(start, len(chunk.end), _SOME, random)
         kinds = chunk.codes[some]
+        drawn = []
         for kind, variables in self._asked:
-            if variables and counts[kind]:
+            if variables and kind in chunk.names:
                 place = chunk.names.index(kind)
+                size = self._number_to_draw(variables)
                 rows = some[kinds == place]
-                if len(rows) < min(counts[kind], self.sampling.size):  # it is rare: look for it everywhere
+                count = len(rows) * (len(chunk.end) - start) // len(some)
+                if len(rows) < size and len(some) < len(chunk.end) - start:  # rare: look everywhere
                     rows = start + np.flatnonzero(chunk.codes[start:] == place)
-                self._sample(chunk, rows, counts[kind], variables, random)
+                    count = len(rows)
+                if len(rows):
+                    places, priorities = draw(len(rows), count, size, random)
+                    drawn.append((variables, rows[places], priorities))
+        if drawn:
+            self._sample(chunk, drawn)
         self._chunks += 1
         self._events += len(chunk.end)
 
+    def _number_to_draw(self, variables: Sequence[str]) -> int:
+        """How many of a type to draw: more where few of them pass a variable's own conditions."""
+        size = self.sampling.size
+        if not any(name in self._passing and name in self._samples for name in variables):
+            return size
+        seen = [self._passing[name].last for name in variables if name in self._passing]
+        return min(_MORE * size, math.ceil(size / max(min(seen), 1 / _MORE)))
+
     def _gather(self) -> _Chunk:
-        if len(self._pending) == 1:
-            one = self._pending[0]
-            return _Chunk(one.table.select(self._columns), one.begin, one.end, one.type_codes, one.type_names)
-        codes: dict[str, int] = {}
-        parts = []
-        for batch in self._pending:
-            own = [codes.setdefault(name, len(codes)) for name in batch.type_names]
-            parts.append(np.array(own, dtype=np.int32)[batch.type_codes])
-        table = pa.concat_tables([batch.table for batch in self._pending]).select(self._columns)
-        begin = np.concatenate([batch.begin for batch in self._pending])
-        end = np.concatenate([batch.end for batch in self._pending])
-        return _Chunk(table, begin, end, np.concatenate(parts), list(codes))
+        end, codes, names = _put_together(self._pending)
+        begin = end
+        if any(batch.begin is not batch.end for batch in self._pending):
+            begin = np.concatenate([batch.begin for batch in self._pending])
+        tables = [batch.table.select(self._columns) for batch in self._pending]
+        return _Chunk(tables[0] if len(tables) == 1 else pa.concat_tables(tables), begin, end, codes, names)
 
-    def _widen(self, window: int) -> None:
-        if self.window is None or window <= self.window:
-            return
-        self._rates.widen(window)
-        for passing in self._passing.values():
-            passing.seen.window = passing.passed.window = window
-        for sample in self._samples.values():
-            sample.window = window
-
-    def _sample(
-        self, chunk: _Chunk, rows: Int64s, count: int, variables: Sequence[str], random: np.random.Generator
-    ) -> None:
-        """Draw from `rows`, which stand for all `count` of a type; each of its variables gets those that pass."""
-        places, priorities = draw(len(rows), count, self.sampling.size, random)
-        rows = rows[places]
+    def _sample(self, chunk: _Chunk, drawn: Sequence[tuple[Sequence[str], Int64s, Floats]]) -> None:
+        """Ask what was drawn of each type the conditions of the type's variables; each gets those that pass."""
+        rows = np.concatenate([one for _, one, _ in drawn])
         table = plain_text(chunk.table.take(pa.array(rows))) if self._columns else chunk.table.slice(0, 0)
         events = Sample(table, chunk.begin[rows], chunk.end[rows], rows + self._events)
-        everything = np.arange(len(rows))
-        for name in variables:
-            own, high = events, priorities
-            conditions = self._conditions.local.get(name, ())
-            if conditions:
-                passed = self._all(conditions, {name: Chosen(events, everything)}, len(rows))
-                self._passing[name].add(int(chunk.end[0]), int(chunk.end[-1]), passed)
-                own, high = events.take(np.flatnonzero(passed)), priorities[passed]
-            if name in self._samples:
-                self._samples[name].add(own, high)
+        held = 0 if self._pool is None else len(self._pool)
+        start = 0
+        for variables, own, priorities in drawn:
+            places = np.arange(start, start + len(own))
+            start += len(own)
+            for name in variables:
+                mine, high = places, priorities
+                conditions = self._conditions.local.get(name, ())
+                if conditions:
+                    passed = self._all(conditions, {name: Chosen(events, places)}, len(places))
+                    self._passing[name].add(int(chunk.end[0]), int(chunk.end[-1]), passed)
+                    mine, high = places[passed], priorities[passed]
+                if name in self._samples:
+                    self._samples[name].add(held + mine, events.end[mine], high)
+        self._pool = events if self._pool is None else self._pool.join(events)
+        self._tidy_pool()
+
+    def _tidy_pool(self) -> None:
+        """Let go of the events that no sample holds, once they are most of the pool."""
+        assert self._pool is not None
+        samples = list(self._samples.values())
+        if not samples:
+            self._pool = None
+        elif len(self._pool) > 2 * sum(map(len, samples)) + self.sampling.size:
+            held = np.unique(np.concatenate([sample.places for sample in samples]))
+            self._pool = self._pool.take(held)
+            for sample in samples:
+                sample.places = np.searchsorted(held, sample.places)
 
     def _all(self, conditions: Sequence[Expression], events: Events, count: int) -> Mask:
         passed = np.ones(count, dtype=np.bool_)
@@ -229,26 +297,32 @@ class Collector:
 
     # -- what is known -----------------------------------------------------------------------------------------------
     def snapshot(self, now: int | None = None) -> Statistics:
-        """The statistics of the window that ends at `now`, at the last event if it is not given."""
-        self._settle()
+        """The statistics of the window that ends at `now`, at the last event if it is not given.
+
+        Rates are those of this moment. Shares are asked anew once time has moved on by a part of the window.
+        """
+        self._count()
         latest = self._rates.latest
         if latest is None:
             return Statistics.uniform(self.query)
         now = latest if now is None else max(now, latest)
+        shares = self._shares
+        if shares is None or _PARTS * (now - shares.at) >= max(1, self._rates.covered(now)):
+            self._settle()
+            shares = self._shares = self._ask(now)
+        return Statistics(float(self._rates.covered(now)), self._rates.at(now), shares.local, shares.pairs, now)
+
+    def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
-        samples = {name: sample.at(now) for name, sample in self._samples.items()}
-        pairs = {(x, y): self._estimate((x, y), samples[x], samples[y]) for x, y in self._conditions.pairs}
-        return Statistics(
-            float(self._rates.covered(now)),
-            self._rates.at(now),
+        pairs = {pair: self._estimate(pair, now) for pair in self._conditions.pairs} if self._pool is not None else {}
+        return _Shares(
+            now,
             {name: found for name, found in local.items() if found is not None},
             {pair: found for pair, found in pairs.items() if found is not None},
-            now,
         )
 
-    def _estimate(self, pair: Pair, left: Sample | None, right: Sample | None) -> Estimate | None:
-        if left is None or right is None:
-            return None
+    def _estimate(self, pair: Pair, now: int) -> Estimate | None:
+        assert self._pool is not None
         conditions = self._conditions.pairs[pair]
         # The left events are the earlier ones where there is an order.
         turned = pair not in self._conditions.before and pair[::-1] in self._conditions.before
@@ -256,31 +330,35 @@ class Collector:
         first = previous(earlier) if earlier == later else earlier
 
         def passes(x: Chosen, y: Chosen) -> Mask:
-            return self._all(conditions, {first: x, later: y}, len(x.places))
+            return self._all(conditions, {first: x, later: y}, len(x))
 
         return estimate_pairs(
-            right if turned else left,
-            left if turned else right,
+            Chosen(self._pool, self._samples[earlier].at(now)),
+            Chosen(self._pool, self._samples[later].at(now)),
             passes,
             within=self._within,
             ordered=(earlier, later) in self._conditions.before,
+            most=self.sampling.pairs,
         )
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`."""
         self._settle()
-        samples = {name: sample.dump() for name, sample in self._samples.items()}
+        pool = self._pool
         state = {
             "format": _FORMAT,
             "query": str(self.query),
             "chunks": self._chunks,
             "events": self._events,
             "rates": self._rates.dump(),
-            "passing": {name: [one.seen.dump(), one.passed.dump()] for name, one in self._passing.items()},
-            "samples": {name: [part, table is not None] for name, (part, table) in samples.items()},
+            "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
+            "samples": {name: sample.dump() for name, sample in self._samples.items()},
         }
-        return state, [table for _, table in samples.values() if table is not None]
+        if pool is None:
+            return state, []
+        times = pa.table({"begin": pool.begin, "end": pool.end, "id": pool.ids})
+        return state, [times, pool.table]
 
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
         """Take up what `dump` gave, of a collector of the same query."""
@@ -289,19 +367,41 @@ class Collector:
                 f"these statistics belong to another query or version than `{self.query.name}`; start with new ones"
             )
         try:
-            rest = iter(tables)
             rates = Rates.load(state["rates"])
             passing = {name: _Passing.load(*state["passing"][name]) for name in self._passing}
-            samples = {}
-            for name in self._samples:
-                part, has_table = state["samples"][name]
-                samples[name] = WindowSample.load(part, next(rest) if has_table else None)
+            samples = {name: WindowSample.load(state["samples"][name]) for name in self._samples}
             chunks, events = int(state["chunks"]), int(state["events"])
-        except (KeyError, TypeError, ValueError, StopIteration) as error:
+            pool = None
+            if any(map(len, samples.values())):
+                times, table = tables
+                pool = Sample(table, *(times[name].to_numpy() for name in ("begin", "end", "id")))
+        except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
-        self._rates, self._passing, self._samples = rates, passing, samples
+        self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
         self._chunks, self._events = chunks, events
-        self._pending, self._waiting = [], 0
+        self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """What samples have told at a time."""
+
+    at: int
+    local: Mapping[str, Estimate]
+    pairs: Mapping[Pair, Estimate]
+
+
+def _put_together(batches: Sequence[EventBatch]) -> tuple[Int64s, Int32s, list[str]]:
+    """The ends and types of some batches: `names[codes[i]]` is the type of row i."""
+    if len(batches) == 1:
+        return batches[0].end, batches[0].type_codes, batches[0].type_names
+    known: dict[str, int] = {}
+    codes = []
+    for batch in batches:
+        own = [known.setdefault(name, len(known)) for name in batch.type_names]
+        same = own == list(range(len(own)))
+        codes.append(batch.type_codes if same else np.array(own, dtype=np.int32)[batch.type_codes])
+    return np.concatenate([batch.end for batch in batches]), np.concatenate(codes), list(known)
 
 
 def query_window(query: Query, schema: Schema) -> float | None:

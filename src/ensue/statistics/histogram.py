@@ -14,6 +14,7 @@ older ones go; only merging buckets has to look at it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ class ExponentialHistogram:
             if len(self._weights) > self._limit:
                 self._compact()
 
+    def add_spans(self, spans: Iterable[tuple[int, int]], counts: Iterable[float]) -> None:
+        """Take in a count between each two times, as `add_span` does."""
+        for (first, last), count in zip(spans, counts, strict=False):
+            if count:
+                self.add_span(first, last, count)
+
     def add_many(self, times: Int64s) -> None:
         """Take in one event at each of these sorted times; of a long batch only a few times are looked at."""
         count = len(times)
@@ -129,6 +136,13 @@ class ExponentialHistogram:
         self._weights = [bucket[2] for bucket in merged]
         self._total = float(sum(self._weights))
         self._limit = 2 * len(merged) + _SLACK
+
+    def look_back(self, window: int, now: int) -> None:
+        """Look back further, or less far, from now on; what is not in the window that ends at `now` is forgotten."""
+        self.window = window
+        gone = bisect_right(self._newest, now - window)
+        del self._oldest[:gone], self._newest[:gone], self._weights[:gone]
+        self._total = float(sum(self._weights))
 
     def estimate(self, now: int | None = None) -> float:
         """How much lies in the window that ends at `now` (not before the last time that came; None: at that)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ensue.statistics.estimates import Estimate
 from ensue.statistics.histogram import ExponentialHistogram
 
 _SLICES = 16
-"""Into how many pieces of equal length a batch is cut to be counted; what lies where in a piece is not looked at."""
+"""Into how many pieces at most a batch, or a window, is cut to be counted; what lies where in one is not looked at."""
 
 
 def count_expired(times: Int64s, window: int | None) -> int:
@@ -52,9 +51,8 @@ class Rates:
         Gives how many there are of each of the types in the window that ends with the batch. All that it looks at of
         every event is the type's code.
         """
-        found = dict.fromkeys(self.counts, 0)
         if not len(times):
-            return found
+            return dict.fromkeys(self.counts, 0)
         if self.latest is not None and times[0] < self.latest:
             raise InputError(f"times must not run backwards: {times[0]} after {self.latest}")
         if self.start is None:
@@ -68,27 +66,31 @@ class Rates:
         start = count_expired(times, self.window)
         size = len(times) - start
         pieces = min(_SLICES, -(-size // _SLICES))
-        cuts = [start + size * k // pieces for k in range(pieces + 1)]
-        spans = [(low, high, int(times[low]), int(times[high - 1])) for low, high in pairwise(cuts)]
-        for place, name in enumerate(names):
-            if name in found:
-                is_one = codes == place  # a vector comparison a type: cheaper than np.bincount for a few types
-                for low, high, first, last in spans:
-                    number = int(np.count_nonzero(is_one[low:high]))
-                    self.counts[name].add_span(first, last, number)
-                    found[name] += number
+        if self.window is not None:  # a batch that is a small part of the window need not be cut so finely
+            span = int(times[-1]) - int(times[start]) + 1
+            pieces = min(pieces, -(-_SLICES * span // self.window))
+        cuts = start + size * np.arange(pieces + 1) // pieces
+        spans = list(zip(times[cuts[:-1]].tolist(), times[cuts[1:] - 1].tolist(), strict=True))
+        piece = np.repeat(np.arange(pieces) * len(names), np.diff(cuts))
+        table = np.bincount(codes[start:] + piece, minlength=pieces * len(names)).reshape(pieces, len(names))
+        found = {}
+        for name, histogram in self.counts.items():
+            numbers = table[:, names.index(name)].tolist() if name in names else []
+            histogram.add_spans(spans, numbers)
+            found[name] = sum(numbers)
         return found
 
     def skip(self) -> None:
         """Events have gone by unseen: the time up to those that are observed next does not count."""
         self._skipped = True
 
-    def widen(self, window: int) -> None:
-        """Look back further from now on; what has been forgotten stays so."""
-        if self.window is not None and window > self.window:
-            self.window = window
+    def look_back(self, window: int) -> None:
+        """Look back further, or less far, from now on; what has been forgotten stays so."""
+        self.window = window
+        if self.start is not None and self.latest is not None:
+            self.start = max(self.start, self.latest - window + 1)
             for histogram in self.counts.values():
-                histogram.window = window
+                histogram.look_back(window, self.latest)
 
     def covered(self, now: int) -> int:
         """How many steps of time up to `now` the rates are about."""

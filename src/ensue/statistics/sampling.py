@@ -22,8 +22,7 @@ one that is taken up from a snapshot goes on as the one that made the snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from heapq import heappush, heapreplace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,12 +43,16 @@ ENOUGH_PAIRS = 1000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Some events: a table of the columns that conditions name, their times, and numbers that tell them apart."""
+    """Some events: a table of the columns that conditions name, their times, and numbers that tell them apart.
+
+    `columns` is for whoever evaluates conditions, to keep what was read from the table.
+    """
 
     table: pa.Table
     begin: Int64s
     end: Int64s
     ids: Int64s
+    columns: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.end)
@@ -59,6 +62,14 @@ class Sample:
         table = self.table.take(pa.array(places)) if self.table.num_columns else self.table
         return Sample(table, self.begin[places], self.end[places], self.ids[places])
 
+    def join(self, later: Sample) -> Sample:
+        """These events and later ones."""
+        table = self.table
+        if table.num_columns:
+            table = pa.concat_tables([table, later.table], promote_options="permissive").combine_chunks()
+        begin, end = np.concatenate([self.begin, later.begin]), np.concatenate([self.end, later.end])
+        return Sample(table, begin, end, np.concatenate([self.ids, later.ids]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
@@ -66,6 +77,23 @@ class Chosen:
 
     sample: Sample
     places: Int64s
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def begin(self) -> Int64s:
+        """Their begins."""
+        return self.sample.begin[self.places]
+
+    @property
+    def end(self) -> Int64s:
+        """Their ends."""
+        return self.sample.end[self.places]
+
+    def take(self, places: Int64s) -> Chosen:
+        """Those at these places among them."""
+        return Chosen(self.sample, self.places[places])
 
 
 Events: TypeAlias = Mapping[str, Chosen]
@@ -90,8 +118,8 @@ def draw(held: int, count: int, most: int, random: np.random.Generator) -> tuple
     """Give each of `count` events a random priority; which have the `most` highest, in order, and these priorities.
 
     They are given as places among the `held` events that are at hand, a random part of all of them. The highest of
-    many uniform numbers are drawn as what they are, one below the other, so that it costs `most` steps and not `count`.
-    Priorities are logarithms: at most 0.
+    many uniform numbers are drawn as what they are, one below the other, so that it costs `most` steps and not `count`;
+    and they are spread over time as evenly as can be. Priorities are logarithms: at most 0.
 
     >>> places, priorities = draw(50, 1000, 3, np.random.default_rng(0))
     >>> len(set(places.tolist())), bool((priorities < 0).all())
@@ -100,168 +128,160 @@ def draw(held: int, count: int, most: int, random: np.random.Generator) -> tuple
     size = min(held, most)
     left = count - np.arange(size, dtype=np.float64)
     priorities = np.cumsum(np.log1p(-random.random(size)) / left)
-    places = random.choice(held, size, replace=False)
-    order = np.argsort(places)
-    return places[order], priorities[order]
+    return scatter(0, held, size, random), random.permutation(priorities)
 
 
 class WindowSample:
     """A uniform sample of at most `size` of the events that came in the last `window` steps of time (None: ever).
 
-    An event that `size` later events exceed in priority can never be in the sample again and is forgotten; about
-    size · (1 + log(n / size)) of n events are held.
+    It knows events by places in a pool that others keep. An event that `size` later events exceed in priority can never
+    be in the sample again and is forgotten; about size · (1 + log(n / size)) of n events are held.
     """
+
+    __slots__ = ("_limit", "ends", "places", "priorities", "size", "window")
 
     def __init__(self, size: int, window: int | None) -> None:
         self.size = size
         self.window = window
-        self._held: Sample | None = None
-        self._priorities: Floats = np.empty(0)
-        self._new: list[tuple[Sample, Floats]] = []
-        self._count = 0
-        self._limit = 8 * size
+        self.places: Int64s = np.empty(0, dtype=np.int64)
+        self.ends: Int64s = np.empty(0, dtype=np.int64)
+        self.priorities: Floats = np.empty(0)
+        self._limit = 4 * size
 
     def __len__(self) -> int:
         """How many events are held."""
-        return self._count
+        return len(self.places)
 
-    def add(self, events: Sample, priorities: Floats) -> None:
+    def add(self, places: Int64s, ends: Int64s, priorities: Floats) -> None:
         """Take in events that are later than those before, with their priorities.
 
         If they are the highest of a batch with at least `size` of them, the sample is uniform over all batches. A
         batch that gives fewer than it could (few of those drawn pass the variable's own conditions) counts for as many
         as it gives.
         """
-        if len(events):
-            self._new.append((events, priorities))
-            self._count += len(events)
-            if self._count > self._limit:
-                self._forget()
-
-    def _gather(self) -> Sample | None:
-        """All events that are held as one table."""
-        parts = [one for one, _ in self._new] if self._held is None else [self._held, *(one for one, _ in self._new)]
-        if len(parts) > 1:
-            self._held = Sample(
-                _concat([one.table for one in parts]),
-                np.concatenate([one.begin for one in parts]),
-                np.concatenate([one.end for one in parts]),
-                np.concatenate([one.ids for one in parts]),
-            )
-        elif parts:
-            self._held = parts[0]
-        self._priorities = np.concatenate([self._priorities, *(priorities for _, priorities in self._new)])
-        self._new = []
-        return self._held
+        self.places = np.concatenate([self.places, places])
+        self.ends = np.concatenate([self.ends, ends])
+        self.priorities = np.concatenate([self.priorities, priorities])
+        if len(self.places) > self._limit:
+            self._forget()
 
     def _forget(self) -> None:
-        """Let go of the events that can never be in the sample again."""
-        held = self._gather()
-        assert held is not None
-        edge = None if self.window is None else int(held.end[-1]) - self.window
-        ends, priorities = held.end.tolist(), self._priorities.tolist()
-        best: list[float] = []  # the `size` highest priorities of later events, the lowest first
-        kept: list[int] = []
-        for place in range(len(ends) - 1, -1, -1):
-            if edge is not None and ends[place] <= edge:
-                break
-            if len(best) < self.size:
-                heappush(best, priorities[place])
-                kept.append(place)
-            elif priorities[place] > best[0]:
-                heapreplace(best, priorities[place])
-                kept.append(place)
-        places = np.array(kept[::-1], dtype=np.int64)
-        self._held, self._priorities = held.take(places), self._priorities[places]
-        self._count = len(places)
-        self._limit = max(8 * self.size, 2 * self._count)
+        """Let go of the events that can never be in the sample again, some at a time from the latest to the first."""
+        first = 0 if self.window is None else int(np.searchsorted(self.ends, self.ends[-1] - self.window, "right"))
+        priorities = self.priorities
+        stop = len(priorities)
+        kept = [np.arange(max(first, stop - self.size), stop)]
+        best = priorities[kept[0]]  # the `size` highest of those that are later than `stop`
+        stop -= self.size
+        while stop > first:
+            some = np.arange(max(first, stop - self.size), stop)
+            some = some[priorities[some] > best.min()]
+            kept.append(some)
+            best = np.sort(np.concatenate([best, priorities[some]]))[-self.size :]
+            stop -= self.size
+        self._hold(np.concatenate(kept[::-1]))
+        self._limit = max(4 * self.size, 2 * len(self.places))
 
-    def at(self, now: int) -> Sample | None:
-        """The sample of the window that ends at `now`, in order of time; None if there is no event in it."""
-        held = self._gather()
-        if held is None:
-            return None
+    def _hold(self, chosen: Int64s | Mask) -> None:
+        self.places, self.ends, self.priorities = self.places[chosen], self.ends[chosen], self.priorities[chosen]
+
+    def at(self, now: int) -> Int64s:
+        """The places of the sample of the window that ends at `now`, in order of time."""
         edge = NULL if self.window is None else max(now - self.window, NULL)
-        first = int(np.searchsorted(held.end, edge, side="right"))
-        count = len(held) - first
-        if not count:
-            return None
+        first = int(np.searchsorted(self.ends, edge, side="right"))
+        count = len(self.places) - first
         if count <= self.size:
-            return held.take(np.arange(first, len(held)))
-        highest = np.argpartition(self._priorities[first:], count - self.size)[count - self.size :]
-        return held.take(np.sort(highest) + first)
+            return self.places[first:]
+        highest = np.argpartition(self.priorities[first:], count - self.size)[count - self.size :]
+        return self.places[np.sort(highest) + first]
 
-    def dump(self) -> tuple[dict[str, Any], pa.Table | None]:
-        """The state as JSON-able values and a table, for `load`."""
-        held = self._gather()
-        state = {"size": self.size, "window": self.window, "priorities": self._priorities.tolist()}
-        if held is None:
-            return state, None
-        state |= {"begin": held.begin.tolist(), "end": held.end.tolist(), "ids": held.ids.tolist()}
-        return state, held.table
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON-able values, for `load`."""
+        held = {"places": self.places.tolist(), "ends": self.ends.tolist(), "priorities": self.priorities.tolist()}
+        return {"size": self.size, "window": self.window, "limit": self._limit, **held}
 
     @classmethod
-    def load(cls, state: dict[str, Any], table: pa.Table | None) -> WindowSample:
+    def load(cls, state: Mapping[str, Any]) -> WindowSample:
         """A sample from what `dump` gave."""
         try:
             sample = cls(state["size"], state["window"])
-            sample._priorities = np.array(state["priorities"], dtype=np.float64)
-            sample._count = len(sample._priorities)
-            sample._limit = max(8 * sample.size, 2 * sample._count)
-            if table is not None:
-                times = [np.array(state[key], dtype=np.int64) for key in ("begin", "end", "ids")]
-                sample._held = Sample(table, times[0], times[1], times[2])
+            sample._limit = int(state["limit"])
+            sample.places = np.array(state["places"], dtype=np.int64)
+            sample.ends = np.array(state["ends"], dtype=np.int64)
+            sample.priorities = np.array(state["priorities"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a sample: {error!r}; start with new statistics") from error
         return sample
 
 
-def _concat(tables: list[pa.Table]) -> pa.Table:
-    if not tables[0].num_columns:
-        return tables[0]
-    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
 def estimate_pairs(
-    left: Sample, right: Sample, passes: Passes, *, within: float | None = None, ordered: bool = False
+    left: Chosen,
+    right: Chosen,
+    passes: Passes,
+    *,
+    within: float | None = None,
+    ordered: bool = False,
+    most: int = 4096,
 ) -> Estimate | None:
-    """The share of pairs of a left and a right event that pass; None if there is no pair.
+    """The share of pairs of a left and a right event that pass; None if there is no pair. Both are in order of time.
 
     Counted are pairs that could be in one match: of two different events, in a window of `within`, and if `ordered`,
     the left one before the right one. Values often depend on time (prices drift), so these are the pairs that matter.
-    Only where the samples hold too few of them are all pairs counted.
+    Only where the samples hold too few of them are all pairs counted. `most` of them are asked, spread evenly.
 
-    Each event of one random sample is paired with each of the other. Such pairs share events and are not independent of
-    each other, so the variance is not just p(1-p)/n; it is that of a two-sample U-statistic: how much the share differs
-    between left events, and between right events.
+    Such pairs share events and are not independent of each other, so the variance is not just p(1-p)/n; it is that of a
+    two-sample U-statistic: how much the share differs between left events, and between right events.
     """
-    different = left.ids[:, None] != right.ids[None, :]
-    counted = different
-    if ordered:
-        counted = counted & (left.end[:, None] < right.begin[None, :])
-        if within is not None:
-            counted &= right.end[None, :] - left.begin[:, None] < within
-    elif within is not None:
-        last = np.maximum.outer(left.end, right.end)
-        counted = counted & (last - np.minimum.outer(left.begin, right.begin) < within)
-    number = int(np.count_nonzero(counted))
-    if number < ENOUGH_PAIRS:
-        counted, number = different, int(np.count_nonzero(different))
-    if not number:
+    x, y = _near_pairs(left, right, within, ordered, most)
+    counted = _could_match(left, right, x, y, within, ordered)
+    if np.count_nonzero(counted) < min(ENOUGH_PAIRS, most // 4):
+        x, y = _some_pairs(np.zeros(len(left), np.int64), np.full(len(left), len(right)), most)
+        counted = _could_match(left, right, x, y, None, False)
+    x, y = x[counted], y[counted]
+    if not len(x):
         return None
-    x = np.repeat(np.arange(len(left)), len(right))
-    y = np.tile(np.arange(len(right)), len(left))
-    passed = passes(Chosen(left, x), Chosen(right, y)).reshape(counted.shape) & counted
-    found = share(float(np.count_nonzero(passed)), number)
-    spread = sum(_variance_of_mean(counted.sum(axis=k), passed.sum(axis=k)) for k in (0, 1))
+    passed = passes(left.take(x), right.take(y))
+    found = share(float(np.count_nonzero(passed)), len(x))
+    spread = sum(_variance_of_mean(side, passed) for side in (x, y))
     return Estimate(found.value, max(found.variance, spread - found.variance))  # chance is in both of the two
 
 
-def _variance_of_mean(sizes: Int64s, hits: Int64s) -> float:
+def _near_pairs(left: Chosen, right: Chosen, within: float | None, ordered: bool, most: int) -> tuple[Int64s, Int64s]:
+    """Pairs of which the right event ends in reach of the left one: for each left event a stretch of the right ones."""
+    ends, times = right.end, left.end
+    reach = float("inf") if within is None else within
+    low = np.searchsorted(ends, times, side="right") if ordered else np.searchsorted(ends, times - reach, side="right")
+    high = np.searchsorted(ends, times + reach, side="left")
+    return _some_pairs(low, np.maximum(high, low), most)
+
+
+def _some_pairs(low: Int64s, high: Int64s, most: int) -> tuple[Int64s, Int64s]:
+    """At most `most` of the pairs (i, j) with low[i] <= j < high[i], at even distances."""
+    bounds = np.cumsum(high - low)
+    total = int(bounds[-1]) if len(bounds) else 0
+    number = np.arange(total) if total <= most else np.arange(most) * total // most
+    x = np.searchsorted(bounds, number, side="right").astype(np.int64)
+    return x, (number - (bounds[x] - high[x])).astype(np.int64)
+
+
+def _could_match(left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: float | None, ordered: bool) -> Mask:
+    """Which pairs are of two different events that fit into one match."""
+    one, other = left.take(x), right.take(y)
+    counted: Mask = one.sample.ids[one.places] != other.sample.ids[other.places]
+    if ordered:
+        counted &= one.end < other.begin
+    if within is not None:
+        begin = np.minimum(one.begin, other.begin)
+        counted &= np.maximum(one.end, other.end) - begin < within
+    return counted
+
+
+def _variance_of_mean(side: Int64s, passed: Mask) -> float:
     """The variance of a mean over groups (the pairs of each event on one side), from how the groups differ."""
+    sizes = np.bincount(side)
     groups = int(np.count_nonzero(sizes))
     if groups < 2:
         return 0.0
-    total = sizes.sum()
-    errors = hits - sizes * (hits.sum() / total)
-    return float((errors**2).sum() / total**2 * groups / (groups - 1))
+    hits = np.bincount(side[passed], minlength=len(sizes))
+    errors = hits - sizes * (len(side[passed]) / len(side))
+    return float((errors**2).sum() / len(side) ** 2 * groups / (groups - 1))

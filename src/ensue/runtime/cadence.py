@@ -1,0 +1,83 @@
+"""When plans are checked: after so many events, or as often as a small share of the time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+_FIRST_CHECK = 2048
+_MOST_EVENTS = 1 << 22
+_FIRST_COST = 5e-4
+"""What a check is taken to cost in seconds before one has been made."""
+_CUT_COST = 1e-4
+"""What it costs to have cut a batch for a check."""
+
+
+class Cadence:
+    """When the next check is due: after `every` so many events, or when its cost is a share `budget` of the time since.
+
+    The number of events between checks is found anew after each of them, from what an event and a check have taken.
+    Time is that of the processor: what others do on it neither hurries nor delays a check. All is part of the state: an
+    engine that is stored and restored all the time, as on Spark, counts its own time.
+    """
+
+    def __init__(self, every: int | None, budget: float) -> None:
+        self._every = every
+        self._budget = budget
+        self.events = every or _FIRST_CHECK  # between checks
+        self.next = self.events  # the number of the event before which the next one comes
+        self._last = 0
+        self._since = time.thread_time()
+        self._worked = 0.0  # seconds since the last check, before this engine was restored
+        self._cost = _FIRST_COST
+
+    def cut(self, first: int, stop: int) -> int:
+        """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
+
+        Each part costs something by itself. So unless a fixed number of events was asked for, the rest of a batch is
+        not cut off for a check that may as well come after it.
+        """
+        end = min(max(self.next, first + 1), stop)
+        return stop if self._every is None and 2 * (stop - end) < self.events else end
+
+    def is_due(self, next_event: int) -> bool:
+        """Whether a check is to be made now; if its cost would be too large a share of the time, it is put off."""
+        if next_event < self.next:
+            return False
+        if self._every is None:
+            worked = self._working()
+            lacking = self._cost / self._budget - worked
+            if lacking > 0:
+                came = next_event - self._last
+                self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), 4 * came)))
+                return False
+        return True
+
+    def checked(self, next_event: int, seconds: float) -> None:
+        """Note that a check has been made, and what it took."""
+        if self._every is None:
+            working = max(self._working() - seconds, 1e-9)
+            self._cost = 0.7 * self._cost + 0.3 * (seconds + _CUT_COST)
+            wanted = self._cost / self._budget * (next_event - self._last) / working
+            self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
+        self.postpone(next_event)
+        self._last, self._since, self._worked = next_event, time.thread_time(), 0.0
+
+    def postpone(self, next_event: int) -> None:
+        """Let the next check be as many events away as checks are."""
+        self.next = next_event + self.events
+
+    def _working(self) -> float:
+        return self._worked + time.thread_time() - self._since
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON-able values, for `load`."""
+        state = {"next": self.next, "events": self.events, "last": self._last}
+        return state | {"worked": self._working(), "cost": self._cost}
+
+    def load(self, state: Mapping[str, Any], next_event: int) -> None:
+        """Take up what `dump` gave; checks that are more frequent now come as soon."""
+        self.events = self._every or state["events"]
+        self.next = min(state["next"], next_event + self.events)
+        self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]

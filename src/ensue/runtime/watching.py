@@ -1,0 +1,106 @@
+"""What is known of a query's stream: the events since the last look are held, and looked at when someone asks.
+
+Until then an event costs nothing. What lies further back than statistics look is let go unseen. Events that came one by
+one, or before a restart, are taken from the stored rows, as far as they are still there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ensue.events.batch import EventBatch
+from ensue.events.schema import Schema
+from ensue.pattern.query import Query
+from ensue.runtime.rows import RowStore
+from ensue.runtime.sampled import evaluating
+from ensue.statistics.collector import Collector, Reach, Sampling, query_window
+from ensue.statistics.snapshot import Statistics
+
+_MOST_HELD = 1 << 17
+"""How many events are held at most until the next look."""
+_SAMPLING = Sampling(every=_MOST_HELD)
+
+
+class Watcher:
+    """Statistics of a query's stream over its last so many `windows`."""
+
+    def __init__(self, query: Query, schema: Schema, windows: float) -> None:
+        self._query = query
+        self._schema = schema
+        self._reach = Reach(windows)
+        self._back = windows * (query_window(query, schema) or 0.0)
+        self._least = self._reach.events * len(query.types)
+        self._held: deque[EventBatch] = deque()  # without a gap between them
+        self._number = 0  # how many events these are
+        self._looked = 0  # the number of the first event that has not been looked at
+        self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is needed
+
+    @cached_property
+    def _collector(self) -> Collector:
+        made = Collector(self._query, self._schema, evaluating(self._schema), window=self._reach, sampling=_SAMPLING)
+        if self._stored is not None:
+            made.load(self._stored[0]["collector"], self._stored[1])
+        return made
+
+    def observe(self, batch: EventBatch) -> None:
+        """Hold a batch of events that the query has taken in."""
+        if not len(batch):
+            return
+        held = self._held
+        if held and held[-1].first + len(held[-1]) < batch.first:
+            held.clear()  # others came between, one by one: they are among the stored rows, as are these
+            self._number = 0
+        held.append(batch)
+        self._number += len(batch)
+        back = int(batch.end[-1]) - self._back
+        while len(held) > 1 and (self._number > _MOST_HELD or self._is_enough(back)):
+            self._number -= len(held.popleft())
+
+    def _is_enough(self, back: float) -> bool:
+        """Whether statistics need no more than what is held after the first batch."""
+        return self._held[1].end[0] <= back and self._number - len(self._held[0]) >= self._least
+
+    def look(self, rows: RowStore, stop: int) -> Statistics:
+        """The statistics, once the events before number `stop` have been looked at."""
+        held = self._held
+        first = held[0].first if held else stop
+        if self._looked < first:
+            self._look_at_stored(rows, first)
+        for batch in held:
+            self._collector.observe(batch)
+        held.clear()
+        self._number = 0
+        self._looked = stop
+        return self._collector.snapshot()
+
+    def _look_at_stored(self, rows: RowStore, stop: int) -> None:
+        """Look at events that are not held but stored, unless what is held is enough."""
+        if rows.lost[0] >= self._looked or self._is_long():
+            self._collector.skip()
+        if self._is_long():
+            return
+        for batch in rows.batches(self._looked):
+            assert batch.seqs is not None
+            self._collector.observe(batch.slice(0, int(batch.seqs.searchsorted(stop))))
+
+    def _is_long(self) -> bool:
+        held = self._held
+        return bool(held) and self._number >= self._least and held[0].end[0] <= held[-1].end[-1] - self._back
+
+    # -- state -------------------------------------------------------------------------------------------------------
+    def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
+        """The state as JSON-able values and tables, for `load`; what is held is among the stored rows."""
+        if self._stored is not None and "_collector" not in self.__dict__:
+            return self._stored  # nobody has looked since: on Spark most micro-batches see no check
+        state, tables = self._collector.dump()
+        return {"collector": state, "looked": self._looked}, tables
+
+    def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
+        """Take up what `dump` gave."""
+        self._looked = int(state["looked"])
+        self._stored = (dict(state), list(tables))
