@@ -246,6 +246,9 @@ def test_the_window_follows_the_number_of_events() -> None:
         assert found.window is not None
         assert 0.9 * window <= found.window <= 2 * window
         assert found.snapshot().rate("A").value == pytest.approx(rate, rel=0.06)
+    short = parse_query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 9")
+    first = collect(short, table.slice(0, 300), 100, window=reach).snapshot()
+    assert (first.window, first.rate("A").value) == (2_991, pytest.approx(150 / 2_991))
 
 
 @pytest.mark.parametrize("start", [-(2**63) + 1, 2**63 - 4000])

@@ -68,6 +68,9 @@ class Watcher:
     def look(self, rows: RowStore, stop: int) -> Statistics:
         """The statistics, once the events before number `stop` have been looked at."""
         held = self._held
+        if held and held[-1].first + len(held[-1]) < stop:
+            held.clear()  # others came after them, one by one
+            self._number = 0
         first = held[0].first if held else stop
         if self._looked < first:
             self._look_at_stored(rows, first)

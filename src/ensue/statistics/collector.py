@@ -184,30 +184,36 @@ class Collector:
         self._rates.skip()
 
     def _count(self) -> None:
-        """Count the batches that have come since the last time, and look back as far as their number allows."""
+        """Count the batches that have come since the last time."""
         fresh = self._pending[self._counted :]
         if not fresh:
             return
         self._counted = len(self._pending)
         end, codes, names = _put_together(fresh)
-        self._rates.observe(end, codes, names)
         if self._reach is not None and self._within is not None:
-            now = int(end[-1])
-            least = self._reach.events * len(self._rates.counts)
-            rate = sum(found.value for found in self._rates.at(now).values())
-            wanted = max(self._shortest(), least / rate if rate > 0 else 0.0, 1.0)
-            have = self._rates.window
-            assert have is not None
-            if not 0.5 * have <= wanted <= have:
-                self._look_back(math.ceil(min(wanted, 2.0**62)), now)
+            is_asked = np.array([name in self._rates.counts for name in names])
+            number = int(np.count_nonzero(is_asked[codes]))
+            self._fit_window(number, int(end[-1]) - int(end[0]) + 1, self._shortest(), self._reach.events)
+        self._rates.observe(end, codes, names)
 
-    def _look_back(self, window: int, now: int) -> None:
-        self._rates.look_back(window)
-        for passing in self._passing.values():
-            passing.seen.look_back(window, now)
-            passing.passed.look_back(window, now)
-        for sample in self._samples.values():
-            sample.window = window
+    def _fit_window(self, number: int, span: int, shortest: float, events: int) -> None:
+        """Look back at least `shortest`, and so far that there are `events` of each type, before some are counted."""
+        have, now = self._rates.window, self._rates.latest
+        assert have is not None
+        least = events * len(self._rates.counts)
+        needed = math.inf
+        if number >= least:
+            needed = least * span / number
+        elif now is not None and (rate := sum(found.value for found in self._rates.at(now).values())) > 0:
+            needed = span + (least - number) / rate
+        wanted = math.ceil(min(max(shortest, needed), 2.0**62))
+        if not have <= 2 * wanted <= 2 * have:
+            self._rates.look_back(wanted)
+            for passing in self._passing.values():
+                passing.seen.look_back(wanted, now)
+                passing.passed.look_back(wanted, now)
+            for sample in self._samples.values():
+                sample.window = wanted
 
     def _settle(self) -> None:
         """Count and sample the batches that have been put together."""

@@ -137,9 +137,11 @@ class ExponentialHistogram:
         self._total = float(sum(self._weights))
         self._limit = 2 * len(merged) + _SLACK
 
-    def look_back(self, window: int, now: int) -> None:
+    def look_back(self, window: int, now: int | None) -> None:
         """Look back further, or less far, from now on; what is not in the window that ends at `now` is forgotten."""
         self.window = window
+        if now is None:
+            return
         gone = bisect_right(self._newest, now - window)
         del self._oldest[:gone], self._newest[:gone], self._weights[:gone]
         self._total = float(sum(self._weights))

@@ -89,8 +89,8 @@ class Rates:
         self.window = window
         if self.start is not None and self.latest is not None:
             self.start = max(self.start, self.latest - window + 1)
-            for histogram in self.counts.values():
-                histogram.look_back(window, self.latest)
+        for histogram in self.counts.values():
+            histogram.look_back(window, self.latest)
 
     def covered(self, now: int) -> int:
         """How many steps of time up to `now` the rates are about."""
