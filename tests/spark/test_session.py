@@ -51,6 +51,22 @@ def test_workers_run_this_python(spark: SparkSession) -> None:
     assert {row.executable for row in rows} == {sys.executable}
 
 
+def test_workers_are_forked_with_the_engine_loaded_and_without_threads(spark: SparkSession) -> None:
+    def look(batches: Any) -> Any:
+        import os
+
+        import pyarrow as pa
+
+        loaded = [name in sys.modules for name in ("ensue.runtime.kernels.runs", "ensue.spark.streaming")]
+        zipped = sys.modules["pyspark"].__file__.count(".zip")
+        for _ in batches:
+            threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
+            yield pa.RecordBatch.from_pydict({"loaded": [all(loaded)], "zipped": [zipped], "threads": [threads]})
+
+    (row,) = spark.range(1).mapInArrow(look, "loaded boolean, zipped long, threads long").collect()
+    assert (row.loaded, row.zipped, row.threads) == (True, 0, 1)
+
+
 def test_session_has_the_streaming_settings(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in STREAMING_CONFIG} == STREAMING_CONFIG
 

@@ -37,6 +37,15 @@ STREAMING_CONFIG: dict[str, str] = {
 }
 """What a streaming run wants to be set, for sessions that are made elsewhere; all of it can be set while one runs."""
 
+_PRELOADING = {
+    "spark.python.daemon.module": "ensue.spark.daemon",
+    # Of what is loaded, this alone would start a thread, which must not be there when workers are forked.
+    "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
+    # Spark sets this for some workers and not for others, which would then be forked from two such processes.
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+}
+"""Workers with the engine loaded: where this Python is that of the workers, and a fork of so much is safe."""
+
 
 def make_session(
     app_name: str = "ensue",
@@ -105,6 +114,7 @@ def _local_settings(master: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
+        **(_PRELOADING if sys.platform == "linux" and not master.startswith("local-cluster") else {}),
         # Spark's usual way to a checkpoint on a local disk does not look at the checksums beside the files.
         "spark.sql.streaming.checkpointFileManagerClass": (
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
