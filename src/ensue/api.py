@@ -8,7 +8,7 @@ from datetime import timedelta
 from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
-from ensue.planning.plan import Plan
+from ensue.planning.aggregates import Choice
 from ensue.runtime.adapting import Adapt
 from ensue.runtime.compiling import Queries, require_windows
 from ensue.runtime.engine import Engine
@@ -28,7 +28,7 @@ def run(
     unit: str = "ms",
     strict: bool = False,
     options: Options | None = None,
-    plan: Plan | Mapping[str, Plan] | None = None,
+    plan: Choice | Mapping[str, Choice] | None = None,
     adapt: Adapt | bool | None = None,
 ) -> Matches:
     """All matches of one or several queries in a finite input, which need not be sorted; of rules the derived events.
@@ -68,7 +68,7 @@ def compile(
     lateness: int | str | timedelta | Duration = 0,
     strict: bool = False,
     options: Options | None = None,
-    plan: Plan | Mapping[str, Plan] | None = None,
+    plan: Choice | Mapping[str, Choice] | None = None,
     adapt: Adapt | bool | None = None,
 ) -> Engine | RuleEngine:
     """An engine for one or several queries, or a program with rules, to push events into as they come.

@@ -11,9 +11,11 @@ from ensue.events.schema import Schema
 from ensue.pattern.format import format_expression
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
+from ensue.planning.aggregates import Choice
 from ensue.planning.common import common_leaves
 from ensue.planning.conditions import speak_of
 from ensue.planning.expectation import BranchExpectation, Expectation
+from ensue.planning.explain_counters import AggregateExplanation, CounterExplanation
 from ensue.planning.explanation import (
     AbsenceExplanation,
     BranchExplanation,
@@ -26,13 +28,12 @@ from ensue.planning.explanation import (
     TriggerExplanation,
     describe,
 )
-from ensue.planning.plan import Plan
 
 FORMATS = ("text", "mermaid", "json")
 
 
 def explain(
-    plans: Sequence[tuple[Query, Plan | None, Schema | None]],
+    plans: Sequence[tuple[Query, Choice | None, Schema | None]],
     format: str = "text",
     expected: Mapping[str, Expectation] | None = None,
 ) -> str:
@@ -101,6 +102,8 @@ def _one_line(text: str) -> str:
 def render_text(explanation: Explanation) -> str:
     """An explanation as a tree in text."""
     root = _Entry(f"{explanation.query}: {explanation.text}", details=_facts(explanation))
+    if explanation.aggregate is not None:
+        root.entries += _counter_entries(explanation.aggregate)
     several = len(explanation.branches) > 1
     for k, branch in enumerate(explanation.branches, 1):
         title = "order in time: " + ", ".join(branch.order)
@@ -133,9 +136,23 @@ def _facts(explanation: Explanation) -> list[str]:
         facts.append(f"{common.type} events{filters} are stored once, with {others}")
     if not explanation.types_known:
         facts.append("columns are not known yet: their types will tell how conditions are decided, and may add filters")
-    if not explanation.evaluated:
-        facts.append("AGG is not evaluated by this version: matches would be found as shown")
+    aggregate = explanation.aggregate
+    if aggregate is not None and aggregate.counters:
+        facts.append(f"matches are not built but counted, by {aggregate.method}: {aggregate.reason}")
+        facts += [f"one state for each {key}" for key in aggregate.key]
+    elif aggregate is not None:
+        facts.append("matches are found first, then aggregated")
+        facts += [f"warning: {obstacle} cannot be decided by counters alone" for obstacle in aggregate.obstacles]
     return facts
+
+
+def _counter_entries(aggregate: AggregateExplanation) -> list[_Entry]:
+    return [_Entry(_counter_text(one)) for one in aggregate.counters]
+
+
+def _counter_text(one: CounterExplanation) -> str:
+    filters = f" with {', '.join(one.filters)}" if one.filters else ""
+    return f"{one.variable}: {one.type} events{filters} — {one.does}"
 
 
 def _expectation_entry(expected: Expectation) -> _Entry:
@@ -350,6 +367,10 @@ def render_mermaid(explanations: Sequence[Explanation]) -> str:
     chart = _Chart()
     for explanation in explanations:
         with_branches = len(explanation.branches) > 1
+        if explanation.aggregate is not None and explanation.aggregate.counters:
+            chart.open(f"{explanation.query}: {explanation.text}")
+            chart.counters(explanation.aggregate)
+            chart.close()
         for k, branch in enumerate(explanation.branches, 1):
             title = f"{explanation.query}, branch {k}" if with_branches else explanation.query
             chart.open(f"{title}: {explanation.text}")
@@ -388,6 +409,11 @@ class _Chart:
         arrow = "-.->" if dotted else "-->"
         said = f'|"{_escape(label)}"|' if label else ""
         self.lines.append(f"    {source} {arrow}{said} {target}")
+
+    def counters(self, aggregate: AggregateExplanation) -> None:
+        top = self.node([f"numbers by {aggregate.method}"], "match")
+        for one in aggregate.counters:
+            self.edge(self.node([_counter_text(one)], "stream"), top)
 
     def branch(self, branch: BranchExplanation) -> None:
         assert branch.tree is not None

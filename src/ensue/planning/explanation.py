@@ -11,9 +11,11 @@ from ensue.pattern.expressions import variables_of as names_in
 from ensue.pattern.format import format_clauses, format_expression, format_window
 from ensue.pattern.normalize import Branch, Negation, Variable
 from ensue.pattern.query import Policy, Query
+from ensue.planning.aggregates import Choice, Method, plan_aggregates
 from ensue.planning.conditions import Condition, Conditions, Filter, analyze, is_local
 from ensue.planning.default import default_plan
 from ensue.planning.expectation import Expectation
+from ensue.planning.explain_counters import AggregateExplanation, describe_aggregates
 from ensue.planning.plan import Join, Leaf, Plan, Tree, check_plan, variables_of
 from ensue.planning.searches import (
     BranchSearches,
@@ -156,17 +158,25 @@ class Explanation:
     plan: str | None
     spread: str | None
     types_known: bool
-    evaluated: bool
     branches: tuple[BranchExplanation, ...]
+    aggregate: AggregateExplanation | None = None
     expected: Expectation | None = None
     common: tuple[CommonExplanation, ...] = ()
 
 
-def describe(query: Query, branches: Sequence[Branch], plan: Plan | None, schema: Schema | None) -> Explanation:
+def describe(query: Query, branches: Sequence[Branch], plan: Choice | None, schema: Schema | None) -> Explanation:
     """Explain how a query is run by a plan (None: the default plan), as far as the columns are known."""
     analyses = [analyze(query, branch, schema) for branch in branches]
     shown: str | None = None
-    if query.policy is Policy.ANY:
+    aggregate: AggregateExplanation | None = None
+    if query.aggregates:
+        asked = Method.DETECTION if isinstance(plan, Plan) else plan
+        aggregate = describe_aggregates(plan_aggregates(query, branches, schema, asked))
+    plan = None if isinstance(plan, Method) else plan
+    parts: tuple[BranchExplanation, ...]
+    if aggregate is not None and aggregate.counters:
+        parts = ()
+    elif query.policy is Policy.ANY:
         chosen = plan or default_plan(query, branches, schema)
         check_plan(chosen, branches)
         traced = trace_searches(query, branches, analyses, chosen)
@@ -189,8 +199,8 @@ def describe(query: Query, branches: Sequence[Branch], plan: Plan | None, schema
         plan=shown,
         spread=None if schema is None else str(find_spread(query, schema)),
         types_known=schema is not None,
-        evaluated=not query.aggregates,
         branches=parts,
+        aggregate=aggregate,
     )
 
 

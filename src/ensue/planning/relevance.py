@@ -51,9 +51,9 @@ def relevant_events(queries: Iterable[Query]) -> dict[str, Alternatives] | None:
 
 
 def needed_columns(query: Query, schema: Schema) -> tuple[str, ...] | None:
-    """The columns that a query's matches are made from, in the order of the schema; None without RETURN: all of them.
+    """The columns that a query's results are made from, in the order of the schema; None: all of them.
 
-    These are the type, the times, and what WHERE, PARTITION BY and RETURN name.
+    These are the type, the times, and what WHERE, PARTITION BY and RETURN, or AGG and GROUP BY, name.
 
     >>> from ensue.events.schema import DType
     >>> from ensue.language import parse_query
@@ -61,13 +61,14 @@ def needed_columns(query: Query, schema: Schema) -> tuple[str, ...] | None:
     >>> needed_columns(parse_query("PATTERN A a WHERE a.x > 1 RETURN a.z"), schema)
     ('type', 'ts', 'x', 'z')
     """
-    if not query.returns:
+    if not query.returns and not query.aggregates:
         return None
     expressions = [ret.expression for ret in query.returns]
     if query.where is not None:
         expressions.append(query.where)
     nodes = [node for expression in expressions for node in walk(expression)]
     named = {node.name for node in nodes if isinstance(node, Attribute | Aggregate)} | set(query.partition_by)
+    named |= {one.name for one in query.aggregates if one.name is not None} | {key.name for key in query.group_by}
     named -= set(TIME_ATTRIBUTES)  # the event's times, whatever columns are called so
     roles = {schema.type, schema.time, schema.begin}
     return tuple(name for name in schema.columns if name in named | roles)

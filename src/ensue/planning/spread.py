@@ -80,7 +80,28 @@ def find_spread(query: Query, schema: Schema) -> Spread:
     if isinstance(query.within, TimeWindow):
         length = fold_duration(query.within.duration, schema)
         window = math.ceil(length) if math.isfinite(length) else None
-    return Spread(_find_key(query, branches, schema), window, looks_back, counts or query.policy is not Policy.ANY)
+    is_ordered = counts or query.policy is not Policy.ANY
+    if query.aggregates:  # a group's numbers are about all its live matches: it may not be cut by time
+        return Spread(_find_group_key(query, branches, schema), None, looks_back, is_ordered)
+    return Spread(_find_key(query, branches, schema), window, looks_back, is_ordered)
+
+
+def _find_group_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key | None:
+    """A key that keeps the groups of an AGG query whole: values of GROUP BY that all events of a match share."""
+    names = [key.name for key in query.group_by if key.variable is None and schema.columns.get(key.name) in _HASHED]
+    if names:
+        return Key(every=tuple(names))
+    if len(branches) != 1 or isinstance(query.within, CountWindow) or query.policy is Policy.STRICT:
+        return None
+    types = {variable.name: variable.type for variable in branches[0].variables}
+    for candidate in _keys_of(branches[0], query.policy, schema):
+        for key in query.group_by:
+            if key.variable is not None and candidate.get(types[key.variable]) == key.name:
+                alone = sum(v.minimum > 0 for v in branches[0].variables) == 1
+                return Key(
+                    by_type=tuple((kind, (name,)) for kind, name in sorted(candidate.items())), null_matches=alone
+                )
+    return None
 
 
 def _find_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key | None:

@@ -14,6 +14,7 @@ from ensue.pattern.builder import PatternQuery
 from ensue.pattern.check import check
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Policy, Query
+from ensue.planning.aggregates import Choice, Method
 from ensue.planning.common import CommonLeaf
 from ensue.planning.default import default_plan
 from ensue.planning.plan import Plan, check_plan
@@ -103,15 +104,15 @@ def make_evaluator(
     schema: Schema,
     strings: StringTable,
     options: Options,
-    plan: Plan | None = None,
+    plan: Choice | None = None,
     common: Sequence[CommonLeaf] = (),
 ) -> Evaluator:
-    """Plan and assemble a query that has been checked; `common` are leaves that it has in common with others."""
-    if query.aggregates:
-        raise PlanError(
-            f"query `{query.name}`: AGG is understood but not evaluated by this version; "
-            "leave it out and aggregate the matches (`ensue.run(…).to_pandas()`)"
-        )
+    """Plan and assemble a query that has been checked, for its matches (see `aggregating` for AGG).
+
+    `common` are leaves that it has in common with others.
+    """
+    if isinstance(plan, Method):
+        raise PlanError(f"query `{query.name}` has no AGG: there is nothing to aggregate by {plan.value}")
     branches = normalize(query)
     if options.on_limit == "shed" and any(branch.negations for branch in branches):
         raise PlanError(
@@ -130,11 +131,11 @@ def make_evaluator(
     return Evaluator(query, query.name or "q1", branches, plan, schema, assembly, options)
 
 
-def plans_by_name(queries: Sequence[Query], plan: Plan | Mapping[str, Plan] | None) -> dict[str, Plan]:
+def plans_by_name(queries: Sequence[Query], plan: Choice | Mapping[str, Choice] | None) -> dict[str, Choice]:
     """The plans that were asked for, by the query's name."""
     if plan is None:
         return {}
-    if isinstance(plan, Plan):
+    if isinstance(plan, Plan | Method):
         if len(queries) != 1:
             raise PlanError("several queries need their plans by name: plan={'q1': …}")
         return {queries[0].name or "q1": plan}

@@ -23,9 +23,12 @@ from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
+from ensue.planning.aggregates import Choice, dump_choice
 from ensue.planning.common import common_leaves
-from ensue.planning.plan import Plan, dump_plan
+from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt, Adapter, Entry, read_adapt
+from ensue.runtime.aggregate_rows import AggregateBlock
+from ensue.runtime.aggregating import Tally, is_choice, make_tally, split_arenas
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.cadence import Cadence
@@ -85,7 +88,7 @@ class Engine:
         lateness: int | str | timedelta | Duration = 0,
         strict: bool = False,
         options: Options | None = None,
-        plan: Plan | Mapping[str, Plan] | None = None,
+        plan: Choice | Mapping[str, Choice] | None = None,
         adapt: Adapt | bool | None = None,
     ) -> None:
         self.queries = read_queries(queries)
@@ -106,6 +109,7 @@ class Engine:
         self._strings = StringTable()
         self._lanes: list[Lane] = []
         self._common = CommonLeaves()
+        self._tallies: list[Tally] = []  # of AGG queries
         self._adaptation = read_adapt(adapt)
         self._adapters: dict[str, Adapter] = {}
         self._cadence = None if self._adaptation is None else self._adaptation.cadence
@@ -156,12 +160,14 @@ class Engine:
     @property
     def kernel_seconds(self) -> float:
         """Time spent inside kernels."""
-        return sum(evaluator.seconds[0] for evaluator, _ in self._pairs())
+        counting = sum(tally.evaluator.seconds[0] for tally in self._tallies)
+        return counting + sum(evaluator.seconds[0] for evaluator, _ in self._pairs())
 
     @property
     def state_bytes(self) -> int:
         """Memory of the state: buffers, partial matches, rows that may still be in a result."""
         rows = self._rows.nbytes if self._rows is not None else 0
+        rows += sum(tally.nbytes for tally in self._tallies)
         return rows + self._common.nbytes + sum(state.arena.nbytes for _, state in self._pairs())
 
     def _pairs(self) -> list[tuple[Evaluator, State]]:
@@ -173,10 +179,13 @@ class Engine:
         strings = StringTable()
         self._share(schema)
         evaluators = self._make_evaluators(schema, strings)
-        if any(e.assembly.uses_ranks for e in evaluators):
+        tallies = self._make_tallies(schema, strings)
+        if any(e.assembly.uses_ranks for e in (*evaluators, *(tally.evaluator for tally in tallies))):
             strings = StringTable(ordered=True)
             evaluators = self._make_evaluators(schema, strings)
+            tallies = self._make_tallies(schema, strings)
         self._strings, self._lanes = strings, [Lane(one, one.new_state(self._common)) for one in evaluators]
+        self._tallies = tallies
         self._make_adapters(schema)
         self._rows = RowStore(schema, self._intake.layout)
         self._paths = {}
@@ -191,17 +200,24 @@ class Engine:
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self._adaptation)
                 self._adapters[evaluator.name] = Adapter(*arguments)
 
+    @property
+    def _plain(self) -> list[Query]:
+        """The queries for matches."""
+        return [query for query in self.queries if not query.aggregates]
+
     def _share(self, schema: Schema) -> None:
         """Find what the queries have in common."""
-        self._common = CommonLeaves(common_leaves(self.queries, schema), intervals=schema.begin is not None)
+        self._common = CommonLeaves(common_leaves(self._plain, schema), intervals=schema.begin is not None)
 
     def _make_evaluators(self, schema: Schema, strings: StringTable) -> list[Evaluator]:
-        return [
-            self._make_evaluator(query, schema, strings, self._plans.get(query.name or "")) for query in self.queries
-        ]
+        return [self._make_evaluator(q, schema, strings, self._plans.get(q.name or "")) for q in self._plain]
 
-    def _make_evaluator(self, query: Query, schema: Schema, strings: StringTable, plan: Plan | None) -> Evaluator:
+    def _make_evaluator(self, query: Query, schema: Schema, strings: StringTable, plan: Choice | None) -> Evaluator:
         return make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
+
+    def _make_tallies(self, schema: Schema, strings: StringTable) -> list[Tally]:
+        counted = [query for query in self.queries if query.aggregates]
+        return [make_tally(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in counted]
 
     # -- events ------------------------------------------------------------------------------------------------------
     def push(self, events: object, *, together: bool = False) -> Matches:
@@ -230,6 +246,7 @@ class Engine:
     def next_due(self) -> int | None:
         """A time before which `advance` finds nothing to do; None if there is nothing to wait for."""
         due = [self._intake.first_held, *(evaluator.next_due(state) for evaluator, state in self._pairs())]
+        due += [tally.next_due for tally in self._tallies]
         return min((time for time in due if time is not None), default=None)
 
     def push_event(self, event: Mapping[str, Any]) -> Matches:
@@ -281,6 +298,8 @@ class Engine:
         assert self.schema is not None
         self._paths[kind] = None
         try:
+            if self._tallies:
+                raise ValueError("for AGG events take the way of batches")
             arguments = (kind, self.schema, self._intake, self._rows, self._strings, self._pairs())
             path = EventPath(*arguments, self._common.readers, self._store_common)
         except ValueError:
@@ -308,9 +327,10 @@ class Engine:
         self._check_open()
         found = self._process(self._intake.drain())
         self._ended = True
-        if not self._lanes:
+        if self._rows is None:
             return found
-        blocks = [block for lane in self._lanes for block in lane.advance(NULL, self._strings, ended=True)]
+        ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
+        blocks = [block for way in ways for block in way.advance(NULL, self._strings, ended=True)]
         return Matches.concat([found, self._result(blocks)])
 
     def _check_open(self) -> None:
@@ -322,7 +342,7 @@ class Engine:
         schema = self._intake.schema
         if schema is None:
             return Matches([], None)
-        if not self._lanes:
+        if self._rows is None:
             self._bind(schema)
         if not self._adapters or self._cadence is None:
             return self._take(batch, until)
@@ -375,7 +395,7 @@ class Engine:
             keep = known[batch.type_codes]
             self._ignored += int(len(batch) - keep.sum())
             self._rows.append(batch, keep)
-        blocks: list[MatchBlock] = []
+        blocks: list[MatchBlock | AggregateBlock] = []
         watermark = self._intake.watermark if until is None else until
         self._taken = max(self._taken, batch.first + len(batch))
         if watermark is not None:
@@ -384,10 +404,11 @@ class Engine:
         reading = Reading(batch, self.schema, self._strings)
         if self._common:
             self._store_common(self._common.take(reading))
-        for lane in self._lanes:
-            blocks += lane.step(reading)
+        ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
+        for way in ways:
+            blocks += way.step(reading)
             if watermark is not None:
-                blocks += [block for block in lane.advance(watermark, self._strings) if len(block)]
+                blocks += [block for block in way.advance(watermark, self._strings) if len(block)]
         result = self._result(blocks)
         self._since_tidy += len(batch)
         if self._since_tidy >= _TIDY_EVERY:
@@ -409,7 +430,7 @@ class Engine:
         for evaluator, state in self._pairs():
             evaluator.refit(state)
 
-    def _result(self, blocks: list[MatchBlock]) -> Matches:
+    def _result(self, blocks: Sequence[MatchBlock | AggregateBlock]) -> Matches:
         assert self._rows is not None
         self._matches += sum(len(block) for block in blocks)
         return Matches(blocks, self._rows.view(), self.schema, self.explain, lambda: self.journal)
@@ -436,6 +457,7 @@ class Engine:
         self._rows.release(oldest)
         live = [codes for evaluator, state in self._pairs() for codes in evaluator.live_strings(state)]
         live += self._common.live_strings
+        live += [codes for tally in self._tallies for codes in tally.tidy()]
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self._strings) > 2 * len(codes) + 1024:
             self._strings.retain(codes)
@@ -463,9 +485,10 @@ class Engine:
             )
 
     # -- plans -------------------------------------------------------------------------------------------------------
-    def plan_of(self, name: str) -> Plan:
-        """The plan that a query is run by now; it is known once the columns are."""
-        return self._lane(name).evaluator.plan
+    def plan_of(self, name: str) -> Choice:
+        """The plan that a query is run by now, or the way an AGG query is counted; known once the columns are."""
+        tally = next((tally for tally in self._tallies if tally.name == name), None)
+        return self._lane(name).evaluator.plan if tally is None else tally.evaluator.plan
 
     def replace_plan(self, name: str, plan: Plan, method: Method = "replay") -> None:
         """Let another plan of a query take over from now on; no match is lost, none is found twice.
@@ -552,7 +575,7 @@ class Engine:
         >>> len(after.push([{"type": "B", "ts": 2}]))
         1
         """
-        if self._lanes:
+        if self._rows is not None:
             self._tidy()
         parts = {"intake": self._intake.dump(), "strings": self._strings.dump()}
         if self._rows is not None:
@@ -560,9 +583,11 @@ class Engine:
         parts |= {f"adapter {name}": adapter.dump() for name, adapter in self._adapters.items()}
         tables = [table for _, part in parts.values() for table in part]
         common, shared = self._common.dump()
+        tallies = [tally.dump() for tally in self._tallies]
         state = {
             "queries": [str(query) for query in self.queries],
             "lanes": [lane.dump() for lane in self._lanes],
+            "tallies": [told for told, _ in tallies],
             "parts": {name: {"state": part[0], "tables": len(part[1])} for name, part in parts.items()},
             "ignored": self._ignored,
             "matches": self._matches,
@@ -572,7 +597,8 @@ class Engine:
             "common": common,
             "cadence": None if self._cadence is None else self._cadence.dump(),
         }
-        return pack(state, [*shared, *(evaluator.saved(part) for evaluator, part in self._pairs())], tables)
+        arenas = [*shared, *(evaluator.saved(part) for evaluator, part in self._pairs())]
+        return pack(state, [*arenas, *(arena for _, arena in tallies)], tables)
 
     def restore(self, data: bytes) -> None:
         """Go on from a snapshot. One that is damaged, or of other queries or another plan, is refused."""
@@ -587,14 +613,16 @@ class Engine:
             parts[name] = (part["state"], tables[:count])
             tables = tables[count:]
         intake = Intake.load(*parts["intake"], self._lateness)
-        if intake.schema is not None and state["lanes"]:
+        if intake.schema is not None and "rows" in parts:
             if self.schema is not None and self.schema != intake.schema:
                 raise StateError("the snapshot is of events with other columns")
             self._strings = StringTable.load(*parts["strings"])
             self._share(intake.schema)
-            shared = len(state["common"])
+            shared, told = len(state["common"]), state["tallies"]
             self._common.load(state["common"], arenas[:shared])
-            self._lanes = self._load_lanes(state["lanes"], arenas[shared:], intake.schema)
+            arenas, counted = split_arenas(arenas[shared:], len(told))
+            self._lanes = self._load_lanes(state["lanes"], arenas, intake.schema)
+            self._tallies = self._load_tallies(told, counted, intake.schema)
             self._rows = RowStore.load(intake.schema, *parts["rows"])
             self._make_adapters(intake.schema)
             for name, adapter in self._adapters.items():
@@ -604,6 +632,7 @@ class Engine:
             self._bind(intake.schema)
         else:
             self._strings, self._lanes, self._rows, self._common = StringTable(), [], None, CommonLeaves()
+            self._tallies = []
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._taken, self._time = state["taken"], state["time"]
@@ -617,14 +646,25 @@ class Engine:
     def _load_lanes(self, dumped: Sequence[Any], arenas: Sequence[Int64s], schema: Schema) -> list[Lane]:
         lanes = []
         rest = list(arenas)
-        for query, pairs in zip(self.queries, dumped, strict=True):
+        for query, pairs in zip(self._plain, dumped, strict=True):
             asked = self._plans.get(query.name or "")
-            if asked is not None and self._adaptation is None and dump_plan(asked) != pairs[0]["plan"]:
+            if asked is not None and self._adaptation is None and dump_choice(asked) != pairs[0]["plan"]:
                 raise StateError(f"the snapshot is of another plan of query `{query.name}`")
             make = partial(self._make_evaluator, query, schema, self._strings)
             lanes.append(Lane.load(pairs, rest[: len(pairs)], self._common, make))
             rest = rest[len(pairs) :]
         return lanes
+
+    def _load_tallies(self, dumped: Sequence[Any], arenas: Sequence[Int64s], schema: Schema) -> list[Tally]:
+        tallies = []
+        counted = [query for query in self.queries if query.aggregates]
+        for query, told, arena in zip(counted, dumped, arenas, strict=True):
+            asked = self._plans.get(query.name or "")
+            if asked is not None and not is_choice(asked, told["plan"]):
+                raise StateError(f"the snapshot is of another plan of query `{query.name}`")
+            make = partial(make_tally, query, schema, self._strings, self.options)
+            tallies.append(Tally.load(told, arena, make))
+        return tallies
 
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:
@@ -634,11 +674,11 @@ class Engine:
         """
         from ensue.planning.explain import explain
 
-        if not self._lanes:
+        if self._rows is None:
             return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
-        evaluators = [lane.evaluator for lane in self._lanes]
+        plans = {q.name: self.plan_of(q.name or "") for q in self.queries}
         expected = {name: found for name, one in self._adapters.items() if (found := one.expect()) is not None}
-        return explain([(e.query, e.plan, e.schema) for e in evaluators], format, expected)
+        return explain([(q, plans[q.name], self.schema) for q in self.queries], format, expected)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ensue.errors import EnsueError, InternalError, QueryTypeError
 from ensue.events.schema import Schema
+from ensue.runtime.aggregate_rows import AggregateBlock, make_columns, to_dicts
 from ensue.runtime.blocks import EventLists, MatchBlock, identify
 from ensue.runtime.derived import DerivedPart
 from ensue.runtime.results import make_partition, make_return, make_times, make_variable, name_return, time_type
@@ -32,7 +33,7 @@ class Matches:
 
     def __init__(
         self,
-        blocks: Sequence[MatchBlock],
+        blocks: Sequence[MatchBlock | AggregateBlock],
         rows: RowView | None,
         schema: Schema | None = None,
         explanation: str | Callable[[], str] = "",
@@ -45,7 +46,9 @@ class Matches:
         if blocks and rows is None:
             raise InternalError("matches without the rows that they speak of")
         self.schema = schema if schema is not None or rows is None else rows.schema
-        self._parts: list[_Part | DerivedPart] = [_Part(block, rows) for block in blocks if rows is not None]
+        self._parts: list[_Part | _Rows | DerivedPart] = []
+        if rows is not None:
+            self._parts = [_Rows(b, rows) if isinstance(b, AggregateBlock) else _Part(b, rows) for b in blocks]
         self._explanation = explanation
         self._journal = journal
 
@@ -110,9 +113,10 @@ class Matches:
 
     def to_arrow(self) -> pa.Table:
         """One row a match; the columns of several queries side by side, null where a query does not have them."""
-        derived = bool(self._parts) and all(isinstance(part, DerivedPart) for part in self._parts)
-        kinds: dict[str, pa.DataType] = {} if derived else dict(_EMPTY)
-        fixed = set(_EMPTY)
+        kinds: dict[str, pa.DataType] = {}
+        if not self._parts or any(isinstance(part, _Part) for part in self._parts):
+            kinds |= _EMPTY
+        fixed = set(kinds)
         tables = [part.columns() for part in self._parts]
         for part, columns in zip(self._parts, tables, strict=True):
             for name, array in columns.items():
@@ -157,13 +161,16 @@ class Matches:
         for part in self._parts:
             counts[part.name] = counts.get(part.name, 0) + len(part)
         shown = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        return f"<{len(self)} match{'' if len(self) == 1 else 'es'}{f' ({shown})' if shown else ''}>"
+        what = "match" + ("" if len(self) == 1 else "es")
+        if any(isinstance(part, _Rows) for part in self._parts):
+            what = "row" + ("" if len(self) == 1 else "s")
+        return f"<{len(self)} {what}{f' ({shown})' if shown else ''}>"
 
     def _repr_html_(self) -> str:
         lines = []
         for match, _ in zip(self, range(_SHOWN), strict=False):
             rest = match.get("events", {k: v for k, v in match.items() if k not in (*HEAD, "partition")})
-            cells = [match.get("query", match.get("rule")), match["begin"], match["end"], rest]
+            cells = [match.get("query", match.get("rule")), match.get("begin", ""), match.get("end", ""), rest]
             lines.append("<tr>" + "".join(f"<td>{html.escape(_brief(cell))}</td>" for cell in cells) + "</tr>")
         head = "".join(f"<th>{name}</th>" for name in ("query", "begin", "end", "found"))
         more = f"<p>{len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
@@ -232,6 +239,29 @@ class _Part:
             values = {name: columns[name][i] for name in own}
             rows.append(row | values if self.block.query.returns else row | {"events": values})
         return rows
+
+
+class _Rows:
+    """A block of rows of AGG; its columns are made once."""
+
+    __slots__ = ("_block", "_columns", "name", "rows")
+
+    def __init__(self, block: AggregateBlock, rows: RowView) -> None:
+        self._block = block
+        self.name = block.name
+        self.rows = rows
+        self._columns: dict[str, pa.Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    def columns(self) -> dict[str, pa.Array]:
+        if self._columns is None:
+            self._columns = make_columns(self._block, self.rows)
+        return self._columns
+
+    def to_pylist(self, start: int, stop: int) -> list[dict[str, Any]]:
+        return to_dicts(self.columns(), start, stop)
 
 
 _EMPTY: dict[str, pa.DataType] = {

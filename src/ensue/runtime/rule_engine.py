@@ -19,6 +19,7 @@ from ensue.events.times import read_time
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import CountWindow, Policy, Query
+from ensue.planning.aggregates import Choice
 from ensue.planning.plan import Plan
 from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
@@ -336,7 +337,7 @@ class RuleEngine:
         """The entries of the journal since the last call."""
         return [] if self._inner is None else self._inner.take_journal()
 
-    def plan_of(self, name: str) -> Plan:
+    def plan_of(self, name: str) -> Choice:
         """The plan that a query is run by now."""
         if self._inner is None:
             raise PlanError(f"no query is called `{name}`, or the columns are not known yet")
