@@ -15,8 +15,9 @@ from ensue.errors import EnsueError
 from ensue.events.schema import DType
 from ensue.events.times import to_microseconds
 from ensue.pattern.check import check
-from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, parse_case
-from ensue.testing.harness import assert_same
+from ensue.testing.aggregates import aggregate_matches
+from ensue.testing.cases import Case, ExpectedError, ExpectedMatches, ExpectedRows, parse_case
+from ensue.testing.harness import assert_same, describe_rows
 from ensue.testing.oracle import OracleMatch, evaluate_returns, find_matches
 
 from . import blocks
@@ -42,6 +43,10 @@ def test_example_by_the_oracle(block: blocks.Block) -> None:
         return
     query = case.parse()
     check(query, case.schema)
+    if isinstance(expected, ExpectedRows):
+        rows = aggregate_matches(case.events, query, case.schema)
+        assert not describe_rows([{"time": row.time, **row.group, **row.values} for row in rows], expected.rows)
+        return
     found = find_matches(case.events, query, case.schema)
     assert_same(found, expected.matches)
     for match, columns in zip(expected.matches, expected.returns, strict=True):
@@ -83,6 +88,16 @@ def test_example_by_the_engine(block: blocks.Block) -> None:
         for match in found
     ]
     assert_same(actual, case.expected.matches)
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in EXAMPLES if isinstance(read(b).expected, ExpectedRows)], ids=lambda b: f"line{b.line}"
+)
+def test_example_of_aggregates_by_the_engine(block: blocks.Block) -> None:
+    case = read(block)
+    assert isinstance(case.expected, ExpectedRows)
+    found = ensue.run(list(case.events), case.query_text, schema=case.schema).to_pylist()
+    assert not describe_rows([{k: v for k, v in row.items() if k != "query"} for row in found], case.expected.rows)
 
 
 def test_the_page_has_examples() -> None:
