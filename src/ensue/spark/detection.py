@@ -119,6 +119,9 @@ class _Task:
     ) -> None:
         self.events = events
         self.queries = _keyed(read_queries(queries), key)
+        counted = next((query.name for query in self.queries if query.aggregates), None)
+        if counted is not None:
+            raise PlanError(f"query `{counted}`: AGG runs in-process (`ensue.run`, `ensue.compile`), not on Spark yet")
         if events.isStreaming:
             require_windows(self.queries)
         self._roles = (type, ts, begin, unit)
