@@ -8,9 +8,10 @@ READY := $(VENV)/.ready
 JOBS ?= 3
 ARGS ?=
 LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
+WARM = $(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test chaos bench bench-spark lint types fmt fuzz lock clean
+.PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark lint types fmt fuzz lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,15 +46,26 @@ $(READY): requirements.lock requirements-java.lock pyproject.toml
 	  $(INSTALL) --require-hashes -r requirements-java.lock; \
 	fi; \
 	$(INSTALL) --no-build-isolation --editable .; \
+	$(WARM); \
 	touch $(READY)
 
 demo: $(READY)  ## three queries over a generated stream of trades
 	$(BIN)/ensue demo
 
-# The kernels are compiled before the workers start: each would wait for a compilation of its own otherwise.
+# Kernels that have changed are compiled before the workers start: each would wait for a compilation of its own otherwise.
 test: $(READY)  ## all tests, JOBS=3 at a time (ARGS="tests/cli -k run" for some)
-	@$(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
+	@$(WARM)
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
+
+test-kafka: $(READY)  ## Kafka for real: fetch a broker and Spark's connector by their names, run pipelines between topics
+	$(BIN)/python -m tests.connectors.artifacts kafka
+	$(BIN)/python -m pytest -q -m "" tests/connectors/test_kafka.py $(ARGS)
+
+test-delta: $(READY)  ## Delta Lake for real, in an environment with the newest Spark that it is made for
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(VENV)-delta
+	$(BIN)/uv pip install --quiet --python $(VENV)-delta/bin/python --editable . pyspark==4.2.0 pytest
+	$(VENV)-delta/bin/python -m tests.connectors.artifacts delta
+	$(VENV)-delta/bin/python -m pytest -q -m "" tests/connectors/test_delta.py $(ARGS)
 
 chaos: $(READY)  ## kill streaming runs at random moments, damage checkpoints, compare with batch (ARGS="--help")
 	$(BIN)/python -m tests.spark.chaos $(ARGS)
@@ -84,5 +96,5 @@ lock: $(READY)  ## renew the lock files from pyproject.toml (UPGRADE=1 for newer
 	$(BIN)/$(LOCK_COMMAND) $(if $(UPGRADE),--upgrade) --group java -o requirements-java.lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) results spark-warehouse dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-delta results spark-warehouse dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,19 +42,17 @@ class Kill:
 
 
 class Victim:
-    """A run of `tests.spark.chaos_driver` on a folder."""
+    """A process that runs a stream, with Spark's checkpoint in `spark_folder`; `output` counts what it has written."""
 
-    def __init__(self, folder: Path, sink: str, *, finish: bool = False) -> None:
-        self.folder, self.sink = folder, sink
-        self.spark_folder = folder / "checkpoint" / ("spark" if sink == "pipeline" else "")
+    def __init__(self, command: Sequence[str], folder: Path, spark_folder: Path, output: Callable[[], int]) -> None:
+        self.folder, self.spark_folder, self._output = folder, spark_folder, output
         self._log = folder / "driver.log"
-        command = [sys.executable, "-m", "tests.spark.chaos_driver", str(folder), sink]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
         self._before = {moment: self._signs(moment) for moment in MOMENTS}
         self._started = time.monotonic()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, *(["--finish"] if finish else [])],
+                [sys.executable, "-m", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -104,12 +102,19 @@ class Victim:
                 return _count(self.spark_folder / "offsets")
             case "state":
                 return len(list(self.spark_folder.glob("state/0/0/*.changelog")))
-            case "sink" if self.sink == "native":
-                return _count(self.folder / "out" / "_spark_metadata")
             case "sink":
-                return len(list(self.folder.glob("out/batch=*"))) + len(list(self.folder.glob("aside/batch=*")))
+                return self._output()
             case _:
                 return _count(self.spark_folder / "commits")
+
+
+def start_driver(folder: Path, sink: str, *, finish: bool = False) -> Victim:
+    """Start `tests.spark.chaos_driver` on a folder."""
+    command = ["tests.spark.chaos_driver", str(folder), sink, *(["--finish"] if finish else [])]
+    checkpoint = folder / "checkpoint"
+    if sink == "native":
+        return Victim(command, folder, checkpoint, lambda: _count(folder / "out" / "_spark_metadata"))
+    return Victim(command, folder, checkpoint / "spark", lambda: len(list(folder.glob("*/batch=*"))))
 
 
 def run_with_kills(folder: Path, sink: str, files: Sequence[Rows], kills: int, rng: random.Random) -> list[Kill]:
@@ -124,10 +129,10 @@ def run_with_kills(folder: Path, sink: str, files: Sequence[Rows], kills: int, r
             add_file(folder / "in", number, rows)
         del waiting[:FILES_A_START]
         delay = {"start": rng.uniform(0.5, 12), "batch": rng.uniform(0, 1), "commit": rng.uniform(0, 0.1)}
-        done.append(Victim(folder, sink).kill(moment, delay.get(moment, rng.uniform(0, 0.02))))
+        done.append(start_driver(folder, sink).kill(moment, delay.get(moment, rng.uniform(0, 0.02))))
     for number, rows in waiting:
         add_file(folder / "in", number, rows)
-    Victim(folder, sink, finish=True).wait()
+    start_driver(folder, sink, finish=True).wait()
     return done
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 import ensue
@@ -174,3 +175,26 @@ def test_errors_come_back_from_the_workers() -> None:
     other = translate(RuntimeError("\nOut of luck\n\tat x"))
     assert isinstance(other, SparkFailure)
     assert str(other) == "Spark has failed: Out of luck"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "An error occurred while calling o233.count.\n: java.io.IOException: full\n\tat x",
+            "java.io.IOException: full",
+        ),
+        ("[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no luck\n\tat x", "failed: no luck"),
+        ("calling o1.count.\n: java.lang.NoSuchMethodError: 'void a.B()'\n\tat x", "made for another version of Spark"),
+        ("x\nCaused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: y", "Kafka has no topic"),
+    ],
+)
+def test_failures_of_spark_in_brief(text: str, expected: str) -> None:
+    said = str(translate(RuntimeError(text)))
+    assert expected in said
+    assert "\n" not in said
+    assert "An error occurred" not in said
+
+
+def test_a_stream_whose_java_is_gone() -> None:
+    assert "the Java process of Spark has ended" in str(translate(Py4JNetworkError("Answer from Java side is empty")))

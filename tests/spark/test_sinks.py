@@ -248,5 +248,5 @@ def test_rows_set_aside_as_json(spark: SparkSession) -> None:
 
 
 def test_kafka_without_its_package(spark: SparkSession) -> None:
-    with pytest.raises(InputError, match=r"--packages org.apache.spark:spark-sql-kafka"):
+    with pytest.raises(InputError, match=r"add --packages kafka .* which is org.apache.spark:spark-sql-kafka"):
         make_writer(spark, KafkaSink("localhost:1", "t"), None).prepare()

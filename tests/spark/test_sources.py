@@ -105,8 +105,8 @@ def test_a_single_file_as_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     ("source", "message"),
     [
         (Source("csv", "/nowhere.csv"), "there is no file or folder /nowhere.csv"),
-        (Source("kafka", schema={"type": "string", "ts": "int"}), "spark-sql-kafka-0-10_2.13:4"),
-        (Source("delta", "/tmp"), "delta-spark"),
+        (Source("kafka", schema={"type": "string", "ts": "int"}), "add --packages kafka .*spark-sql-kafka-0-10_2.13:4"),
+        (Source("delta", "/tmp"), "delta"),
     ],
 )
 def test_what_is_not_there(spark: SparkSession, source: Source, message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -103,8 +105,14 @@ def _run_local(console: Console, trades: pa.Table, place: Path) -> None:
         show_matches(console, matches.to_arrow())
     click.echo(f"The trades, the queries and all matches are in {place}/. Try, for example:")
     click.echo(
-        f"  ensue run {place}/queries.ensue --input {place}/trades.parquet --query slide --format csv --backend local"
+        f"  {own_name()} run {place}/queries.ensue --input {place}/trades.parquet --query slide --format csv "
+        "--backend local"
     )
+
+
+def own_name() -> str:
+    """What to type for this program: its name, or its path where the shell does not find it by name."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "ensue" and shutil.which("ensue") is None else "ensue"
 
 
 def show_matches(console: Console, found: pa.Table) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from ensue.cli.demo import show_matches
+from ensue.cli.demo import own_name, show_matches
 from ensue.errors import InternalError
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def run_demo(console: Console, trades: pa.Table, place: Path) -> None:
     found = ds.dataset(place / "stream", format="parquet", exclude_invalid_files=True).to_table(columns=["match_id"])
     click.echo(compare(batch, found, pc.max(trades["ts"]).as_py()))
     click.echo(f"The trades, the queries, the pipelines and all matches are in {place}/. Try, for example:")
-    click.echo(f"  ensue run {place}/queries.ensue --input {place}/trades --query slide --format csv")
-    click.echo(f"  ensue run {place}/stream.toml      (it has seen all files: add one to {place}/trades first)")
+    click.echo(f"  {own_name()} run {place}/queries.ensue --input {place}/trades --query slide --format csv")
+    click.echo(f"  {own_name()} run {place}/stream.toml      (it has seen all files: add one to {place}/trades first)")
 
 
 def write_trades(trades: pa.Table, folder: Path) -> None:

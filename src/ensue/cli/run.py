@@ -171,7 +171,7 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
 @click.option("--checkpoint", metavar="FOLDER", help="Stream: how far it has come, to go on from after a stop.")
 @click.option("--master", metavar="URL", help="Spark: where it runs. [default: all cores of this machine]")
 @click.option(
-    "--packages", multiple=True, metavar="NAMES", help="Spark: Maven coordinates, such as those of Kafka's source."
+    "--packages", multiple=True, metavar="NAMES", help="Spark: what it needs more: kafka, delta, Maven coordinates."
 )
 @click.option(
     "--conf", "config", callback=_read_settings, multiple=True, metavar="NAME=VALUE", help="Spark: a setting."
@@ -204,6 +204,8 @@ def run_command(
       ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
       ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --lateness "10 seconds"
       ensue run queries.ensue -i stock --input-format generator --input-option rows=100000 --format table
+      ensue run queries.ensue -i trades --input-format kafka --input-option kafka.bootstrap.servers=localhost:9092 \\
+        --schema columns.toml --packages kafka
       ensue run pipeline.toml --master spark://host:7077
       tail -f events.jsonl | ensue run queries.ensue -i - --lateness 5s --late late.jsonl
     """

@@ -220,7 +220,7 @@ def summarize(counts: Counts, seconds: float, aside: bool) -> str:
 def run_stream(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
     """Run the pipeline until its source ends, or until Ctrl-C or SIGTERM: then the running micro-batch is finished."""
     from ensue.cli.progress import make_display
-    from ensue.spark.following import follow
+    from ensue.spark.following import follow, halt
     from ensue.spark.pipeline import start_stream
 
     with stopping() as stop, make_display(asked.quiet, asked.progress, sys.stderr.isatty()) as report:
@@ -228,7 +228,7 @@ def run_stream(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
         try:
             totals = follow(query, report, stop)
         finally:
-            query.stop()
+            halt(query)
     if not asked.quiet:
         ended = "stopped" if stop.is_set() else "ended"
         click.echo(

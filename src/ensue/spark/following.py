@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 from ensue.spark.failures import translated
 
@@ -87,6 +90,12 @@ def follow(
                 break
         look()
     return totals
+
+
+def halt(query: StreamingQuery) -> None:
+    """Stop a stream now; one whose Spark is gone has stopped already."""
+    with suppress(Py4JError, OSError):
+        query.stop()
 
 
 def _executed(query: StreamingQuery) -> Iterator[tuple[MicroBatch, str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -49,7 +50,8 @@ def session_for(settings: SparkSettings, *, verbose: bool = False) -> Iterator[S
         yield spark
     finally:
         if not there:
-            spark.stop()
+            with suppress(Py4JError, OSError):  # its Java process may be gone
+                spark.stop()
 
 
 def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ensue.spark.java import find_java
+from ensue.spark.packages import find_packages, package_settings
 from ensue.spark.quiet import LOG_OPTION, launch_quietly
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def make_session(
 ) -> SparkSession:
     """A Spark session with the settings that ensue wants; `config` has the last word.
 
-    Without `master` it runs on this machine with all cores, or where `spark-submit` says. `packages` are Maven
-    coordinates of what sources and sinks need (Kafka, say). A quiet session logs errors alone.
+    Without `master` it runs on this machine with all cores, or where `spark-submit` says. `packages` are what sources
+    and sinks need: `kafka`, `delta`, or Maven coordinates. A quiet session logs errors alone.
 
     Example::
 
@@ -75,8 +76,11 @@ def make_session(
     if master is not None:
         settings |= _local_settings(master)
         settings["spark.master"] = master
-    if coordinates := ",".join(packages):
+    if coordinates := ",".join(find_packages(packages)):
         settings["spark.jars.packages"] = coordinates
+    settings |= package_settings(
+        [coordinates, *(asked.get(name, "") for name in ("spark.jars", "spark.jars.packages"))]
+    )
     settings |= asked
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

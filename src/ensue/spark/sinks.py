@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from ensue.spark.columns import quote
 from ensue.spark.database import DatabaseWriter
 from ensue.spark.file_sink import CSV_STYLE, FileWriter
+from ensue.spark.kafka import require_server
 from ensue.spark.objects import flatten
 from ensue.spark.settings import ConsoleSink, FileSink, JdbcSink, KafkaSink, Sink, WebhookSink
 from ensue.spark.sources import explained
@@ -110,10 +111,12 @@ class KafkaWriter:
         self.sink = sink
 
     def prepare(self) -> None:
-        """See that Spark knows Kafka."""
+        """See that Spark knows Kafka, and that its servers are there, where the executors see what is seen here."""
         options = {"kafka.bootstrap.servers": self.sink.servers, "subscribe": self.sink.topic}
         with explained("kafka"):
             self.spark.read.format("kafka").options(**options).load()
+        if (self.spark.sparkContext.master or "").startswith("local"):
+            require_server(self.sink.servers)
 
     def write(self, rows: Rows) -> None:
         """Send the rows; of matches the key is the match_id."""

@@ -13,7 +13,6 @@ from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
@@ -24,17 +23,17 @@ from ensue.pattern.nearest import did_you_mean
 from ensue.spark.columns import found_types, given_types, make_schema, quote
 from ensue.spark.generator import NAME as GENERATOR
 from ensue.spark.generator import register_generator
+from ensue.spark.kafka import require_server
+from ensue.spark.packages import explain_missing
 from ensue.spark.settings import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 UNREADABLE = "_unreadable"
-PACKAGES = {
-    "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
-    "delta": "io.delta:delta-spark_2.13:VERSION, of a version made for your Spark",
-}
 _CSV = {"header": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE, "enforceSchema": "false"}
+_RECORD = "_record"
+_RECORD_FIELDS = ("topic", "partition", "offset")
 _JSON = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE}
 
 
@@ -79,11 +78,7 @@ def explained(format: str, path: str | None = None) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         text = str(error)
         if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find data source" in text:
-            package = PACKAGES.get(format, "and the Maven coordinates of the package that has it")
-            raise InputError(
-                f"this Spark does not know the format {format}, which comes in a package of its own; add --packages "
-                f"{package} (in a pipeline file: [spark] packages)"
-            ) from error
+            raise InputError(explain_missing(format)) from error
         if "[PATH_NOT_FOUND]" in text:
             raise InputError(f"there is no file or folder {path}") from error
         if "[UNABLE_TO_INFER_SCHEMA]" in text:
@@ -136,7 +131,10 @@ def _read_json(spark: SparkSession, source: Source, stream: bool, numeric: Colle
 def _read_kafka(spark: SparkSession, source: Source, stream: bool) -> DataFrame:
     types = _require_types(source, given_types(source.schema, source.type))
     records: DataFrame = _reader(spark, source, stream).format("kafka").load()
-    return _parse_json(records.select(F.col("value").cast("string")), types)
+    if servers := source.options.get("kafka.bootstrap.servers"):
+        require_server(servers)
+    record = F.struct(*_RECORD_FIELDS).alias(_RECORD)
+    return _parse_json(records.select(F.col("value").cast("string"), record), types)
 
 
 def _read_parquet(spark: SparkSession, source: Source, stream: bool) -> DataFrame:
@@ -151,13 +149,19 @@ def _read_parquet(spark: SparkSession, source: Source, stream: bool) -> DataFram
 def _parse_json(lines: DataFrame, types: dict[str, DataType]) -> DataFrame:
     """The rows whose JSON is in the column `value`, beside the other columns that there are."""
     schema = make_schema({**types, UNREADABLE: StringType()})
-    others = [F.col(quote(name)) for name in lines.columns if name != "value" and name not in types]
-    parsed = lines.select(F.from_json("value", schema, _JSON).alias("row"), "value", *others)
+    hidden = [name for name in (_RECORD,) if name in lines.columns]
+    others = [F.col(quote(name)) for name in lines.columns if name not in ("value", *hidden, *types)]
+    parsed = lines.select(F.from_json("value", schema, _JSON).alias("row"), "value", *hidden, *others)
     own = [F.col(f"row.{quote(name)}").alias(name) for name in types]
     # What is no object at all gives neither values nor, always, its text.
     nothing = F.col("row").isNull() | F.forall(F.array(*[c.isNull() for c in own]), lambda null: null)
-    text = F.coalesce(F.col(f"row.{UNREADABLE}"), F.when(nothing & (F.trim("value") != "{}"), F.col("value")))
-    return parsed.select(*own, *others, text.alias(UNREADABLE))
+    empty = nothing & (F.coalesce(F.trim("value"), F.lit("")) != "{}")
+    text = F.col("value")
+    if hidden:
+        parts = [F.coalesce(text, F.lit("no value")), *(F.col(f"{_RECORD}.{name}") for name in _RECORD_FIELDS)]
+        text = F.format_string("%s (topic %s, partition %d, offset %d)", *parts)
+    unreadable = F.col(f"row.{UNREADABLE}").isNotNull() | empty
+    return parsed.select(*own, *others, F.when(unreadable, text).alias(UNREADABLE))
 
 
 def _look(reader: Any, format: str, path: str | None, stream: bool) -> DataFrame | None:
