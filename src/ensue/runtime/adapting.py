@@ -7,7 +7,7 @@ in use; a decision function says when they call for planning anew; a plan that i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -171,6 +171,17 @@ class Spent:
     deciding: float = 0.0
     planning: float = 0.0
     replacing: float = 0.0
+
+    @classmethod
+    def total(cls, parts: Iterable[Spent]) -> Spent:
+        """All of them together."""
+        sums = cls()
+        for part in parts:
+            sums.watching += part.watching
+            sums.deciding += part.deciding
+            sums.planning += part.planning
+            sums.replacing += part.replacing
+        return sums
 
 
 class Adapter:

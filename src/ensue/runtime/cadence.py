@@ -8,6 +8,8 @@ from typing import Any
 
 _FIRST_CHECK = 2048
 _MOST_EVENTS = 1 << 22
+_LONGEST = 1 << 17
+"""After so many events the clock is looked at: they may have become slow since the last time."""
 _FIRST_COST = 5e-4
 """What a check is taken to cost in seconds before one has been made."""
 _CUT_COST = 1e-4
@@ -38,21 +40,24 @@ class Cadence:
         Each part costs something by itself. So unless a fixed number of events was asked for, the rest of a batch is
         not cut off for a check that may as well come after it.
         """
-        end = min(max(self.next, first + 1), stop)
-        return stop if self._every is None and 2 * (stop - end) < self.events else end
+        if self._every is not None:
+            return min(max(self.next, first + 1), stop)
+        end = min(max(self.next, first + _FIRST_CHECK), first + _LONGEST, stop)
+        return stop if 2 * (stop - end) < end - first else end
 
     def is_due(self, next_event: int) -> bool:
-        """Whether a check is to be made now; if its cost would be too large a share of the time, it is put off."""
-        if next_event < self.next:
+        """Whether a check is to be made now: enough events have come, or its cost is a small share of the time."""
+        if self._every is not None:
+            return next_event >= self.next
+        came = next_event - self._last
+        if came < _FIRST_CHECK:
             return False
-        if self._every is None:
-            worked = self._working()
-            lacking = self._cost / self._budget - worked
-            if lacking > 0:
-                came = next_event - self._last
-                self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), 4 * came)))
-                return False
-        return True
+        worked = self._working()
+        lacking = self._cost / self._budget - worked
+        if lacking <= 0:
+            return True
+        self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
+        return False
 
     def checked(self, next_event: int, seconds: float) -> None:
         """Note that a check has been made, and what it took."""
