@@ -73,6 +73,11 @@ def test_columns_come_from_declarations() -> None:
     engine = ensue.compile(COMPLETED)
     assert len(engine.push([shipped(0, 3)])) == 0  # no row has a product yet
     assert len(engine.push(pa.table({"type": ["order", "shipped"], "ts": [1, 2], "id": [1, 1]}))) == 1
+    assert (
+        len(ensue.run([{"type": "order", "ts": 1, "id": 2.0}, {"type": "shipped", "ts": 2, "id": 2}], COMPLETED)) == 1
+    )
+    with pytest.raises(QueryTypeError, match="`id` is declared int, but the column is string"):
+        ensue.run([{"type": "order", "ts": 1, "id": "2"}], COMPLETED)
     with pytest.raises(QueryTypeError, match="`id` is declared int, but the column is string"):
         ensue.compile(COMPLETED, ensue.Schema({**engine.schema.columns, "id": ensue.DType.STRING}))  # type: ignore[union-attr]
 

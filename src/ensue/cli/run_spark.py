@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ensue.cli.quantities import read_lateness, read_size
-from ensue.cli.queries import QueryFault, choose_queries, parse_text, pointing_into, read_text
+from ensue.cli.queries import QueryFault, choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
 from ensue.cli.sources import SUFFIXES
 from ensue.errors import PlanError, QueryError
 from ensue.options import Options
+from ensue.rules.check import check_program
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from ensue.cli.run import RunOptions
+    from ensue.rules.program import Program
     from ensue.runtime.engine import Counts
     from ensue.spark.settings import Pipeline, Sink, Source, Stream
 
@@ -56,15 +58,17 @@ def run_file(asked: RunOptions) -> None:
 def run_spark(asked: RunOptions) -> None:
     """Run the pipeline that the options describe."""
     text = read_text(asked.queries)
-    parsed = parse_text(text)
+    program = choose_program(parse_whole(text), asked.names)
+    with pointing_into(text.origin):
+        check_program(program)
     try:
-        pipeline = make_pipeline(asked, choose_queries(parsed, asked.names))
+        pipeline = make_pipeline(asked, program)
     except PlanError as error:
         raise click.UsageError(str(error)) from error
     run_pipeline(pipeline, asked, text.origin)
 
 
-def make_pipeline(asked: RunOptions, queries: tuple[Any, ...]) -> Pipeline:
+def make_pipeline(asked: RunOptions, program: Program) -> Pipeline:
     """The pipeline that the options of the command line describe."""
     from ensue.spark.settings import Detection, FileSink, Pipeline, SparkSettings
 
@@ -73,14 +77,15 @@ def make_pipeline(asked: RunOptions, queries: tuple[Any, ...]) -> Pipeline:
         "max_partial_matches": asked.max_partial_matches,
         "memory_budget": None if asked.memory is None else read_size(asked.memory),
     }
-    options = replace(Options(), on_limit=asked.on_limit, **{k: v for k, v in limits.items() if v is not None})
+    given = {name: value for name, value in limits.items() if value is not None}
+    options = Options(on_limit=asked.on_limit, unbounded_rules=asked.unbounded_rules, **given)
     if asked.lateness is not None:
         read_lateness(asked.lateness)
         if not asked.stream:
             raise click.UsageError("--lateness is of streams: add --stream and --checkpoint, or --backend local")
     lateness = 0 if asked.lateness is None else asked.lateness.strip()
     return Pipeline(
-        queries,
+        program.queries,
         make_source(asked),
         make_sink(asked),
         Detection(
@@ -92,6 +97,7 @@ def make_pipeline(asked: RunOptions, queries: tuple[Any, ...]) -> Pipeline:
         aside=None if asked.aside is None else FileSink(*_file(asked.aside, None, asked.stream)),
         stream=make_stream(asked),
         spark=SparkSettings(asked.master, dict(asked.config), _packages(asked)),
+        rules=program.definitions,
     )
 
 

@@ -331,7 +331,8 @@ class Intake:
                     raise InputError(_missing(role, list(raw.columns)))
         if schema is None:
             columns = infer_columns(raw, kind, (time, begin))
-            schema = Schema({**columns, **self._declared}, kind, time, begin, unit)
+            columns |= {n: d for n, d in self._declared.items() if _can_become(columns.get(n), d)}
+            schema = Schema(columns, kind, time, begin, unit)
         check_roles(schema)
         fields: dict[str, pa.DataType] = {}
         if self.layout is not None:
@@ -360,6 +361,14 @@ class Intake:
         if self.layout is not None and not new:
             return schema, self.layout
         return schema, pa.schema(list(fields.items()))
+
+
+def _can_become(inferred: DType | None, declared: DType) -> bool:
+    """Whether a column that looks like one type may be read as another: else the difference is for checks to tell."""
+    numbers = {DType.INT, DType.FLOAT}
+    if inferred is None or (inferred in numbers and declared in numbers):
+        return True
+    return inferred is DType.STRING and declared is DType.TIMESTAMP
 
 
 def infer_columns(raw: RawTable, kind: str, times: tuple[str, str | None]) -> dict[str, DType]:

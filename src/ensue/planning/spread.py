@@ -17,7 +17,7 @@ from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import CountWindow, Policy, Query, TimeWindow
 from ensue.pattern.types import fold_duration
 
-_HASHED = frozenset({DType.BOOL, DType.INT, DType.STRING, DType.TIMESTAMP})
+HASHED = frozenset({DType.BOOL, DType.INT, DType.STRING, DType.TIMESTAMP})
 """Types whose equal values are the same bits: 0.0 and -0.0 are not."""
 
 Tie = tuple[Attribute, Attribute]
@@ -105,7 +105,7 @@ def _find_group_key(query: Query, branches: Sequence[Branch], schema: Schema) ->
 
 
 def _find_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key | None:
-    partition = tuple(name for name in query.partition_by if schema.columns.get(name) in _HASHED)
+    partition = tuple(name for name in query.partition_by if schema.columns.get(name) in HASHED)
     if partition:
         return Key(every=partition)
     if isinstance(query.within, CountWindow) or query.policy is Policy.STRICT:
@@ -208,5 +208,5 @@ def _ties(conjuncts: Sequence[Expression], schema: Schema) -> Iterator[Tie]:
                 operands=(Attribute(at=At.EACH) as left, Attribute(at=At.EACH) as right), operators=("=",)
             ) if left.variable != right.variable:
                 kinds = {None if a.name in TIME_ATTRIBUTES else schema.columns.get(a.name) for a in (left, right)}
-                if len(kinds) == 1 and kinds <= _HASHED and not {left.name, right.name} & {schema.time, schema.begin}:
+                if len(kinds) == 1 and kinds <= HASHED and not {left.name, right.name} & {schema.time, schema.begin}:
                     yield left, right

@@ -64,6 +64,11 @@ class EventType:
     source: str | None = field(default=None, compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        from ensue.rules.format import format_event_type  # not at the top: the formatter imports this module
+
+        return format_event_type(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -231,9 +236,23 @@ class Program:
         return tuple(s for s in self.statements if isinstance(s, Query))
 
     @property
+    def definitions(self) -> tuple[Statement, ...]:
+        """The declarations and the rules; nothing where there are no rules."""
+        rules: tuple[Statement, ...] = self.rules
+        return (*self.events, *rules) if rules else ()
+
+    @property
     def derived(self) -> tuple[str, ...]:
         """The types of the events that rules derive, each once, in the order of the text."""
         return tuple(dict.fromkeys(rule.type for rule in self.rules))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The types that rules and queries name and no rule derives: what has to come from outside."""
+        named = [name for rule in self.rules for name in rule.types]
+        named += [name for query in self.queries for name in query.types]
+        derived = set(self.derived)
+        return tuple(name for name in dict.fromkeys(named) if name not in derived)
 
 
 def bare_variables(expression: Expression) -> tuple[Attribute, ...]:

@@ -21,6 +21,7 @@ from ensue.pattern.expressions import Duration
 from ensue.pattern.query import CountWindow, Policy, Query
 from ensue.planning.aggregates import Choice
 from ensue.planning.plan import Plan
+from ensue.planning.rule_programs import plan_program, require_bounded
 from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
@@ -30,7 +31,7 @@ from ensue.runtime.derived import DerivedPart, make_part, time_type_of
 from ensue.runtime.engine import Counts, Engine, read_lateness
 from ensue.runtime.matches import Matches
 from ensue.runtime.merging import Merger, merged_schema
-from ensue.runtime.rule_runner import Derived, RuleRunner, plan_program, require_bounded
+from ensue.runtime.rule_runner import Derived, RuleRunner
 from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
 
@@ -64,6 +65,7 @@ class RuleEngine:
         optimizations: Optimizations = Optimizations(),  # noqa: B008  (immutable)
     ) -> None:
         self.program = program
+        self._inputs = frozenset(program.inputs)
         self.options = options or Options()
         self._is_stream = is_stream and not self.options.unbounded_rules
         self._optimizations = optimizations
@@ -83,6 +85,8 @@ class RuleEngine:
             declared=declared,
         )
         self._runner: RuleRunner | None = None
+        self._times = pa.int64()
+        self._nothing: dict[str, DerivedPart] = {}  # what a type without events gives: the columns are known
         self._merger: Merger | None = None
         self._inner: Engine | None = None
         self._strings = StringTable()
@@ -138,12 +142,22 @@ class RuleEngine:
         """How many tuples rules keep."""
         return 0 if self._runner is None else self._runner.stored
 
+    @property
+    def skipped_events(self) -> int:
+        """How many times an event was not looked at because nothing waited for it."""
+        return 0 if self._runner is None else sum(evaluator.skipped for evaluator in self._runner.all())
+
     def _bind(self, schema: Schema) -> None:
         """Plan the rules, now that the columns are known."""
         runner = RuleRunner(self.program, schema, self._strings, self.options, optimizations=self._optimizations)
         if self._is_stream:
             require_bounded(runner.plans)
         self._runner = runner
+        self._times = time_type_of(schema, self._intake.layout)
+        for name in runner.evaluators:
+            columns = runner.columns(name)
+            rows = np.empty((0, 2 + len(columns)), dtype=np.int64)
+            self._nothing[name] = make_part(name, rows, columns, self._strings, self._times)
         if not self.queries:
             return
         used = {name for query in self.queries for name in query.types} & set(self.program.derived)
@@ -265,7 +279,7 @@ class RuleEngine:
         """Let rules, then patterns, take a part of the input."""
         runner = self._runner
         assert runner is not None
-        self._count_ignored(batch, runner)
+        self._count_ignored(batch)
         derived = runner.step(batch, now)
         found = [self._result(derived)]
         if self._inner is not None:
@@ -273,9 +287,8 @@ class RuleEngine:
         runner.tidy()
         return found
 
-    def _count_ignored(self, batch: EventBatch, runner: RuleRunner) -> None:
-        named = {name for query in self.queries for name in query.types} - set(self.program.derived)
-        known = np.array([name in named or name in runner.inputs for name in batch.type_names], dtype=np.bool_)
+    def _count_ignored(self, batch: EventBatch) -> None:
+        known = np.array([name in self._inputs for name in batch.type_names], dtype=np.bool_)
         if len(batch):
             self._ignored += int(len(batch) - known[batch.type_codes].sum())
 
@@ -294,21 +307,22 @@ class RuleEngine:
 
     def _result(self, derived: list[Derived]) -> Matches:
         runner = self._runner
-        assert runner is not None and self.schema is not None
-        times = time_type_of(self.schema, self._intake.layout)
+        assert runner is not None
         rows = {part.type: part.rows for part in derived}
         parts: list[DerivedPart] = []
         most = self.options.max_matches
-        for name in self.program.derived:
-            columns = runner.columns(name)
-            own = rows.get(name, np.empty((0, 2 + len(columns)), dtype=np.int64))
+        for name in runner.evaluators:
+            if name not in rows:
+                parts.append(self._nothing[name])
+                continue
+            own = rows[name]
             if most is not None and len(own) > most:
                 raise LimitError(
                     f"rule `{name}` derives {len(own):,} events at once, more than the {most:,} of max_matches; "
                     "narrow the rule, push smaller batches, or raise max_matches"
                 )
             self._derived += len(own)
-            parts.append(make_part(name, own, columns, self._strings, times))
+            parts.append(make_part(name, own, runner.columns(name), self._strings, self._times))
         return Matches.of_derived(parts, self.schema, self.explain)
 
     def _check_memory(self) -> None:

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ensue.errors import LimitError, PlanError, QueryTypeError
+from ensue.errors import LimitError, PlanError
 from ensue.events.batch import EventBatch
 from ensue.events.schema import DType, Schema
 from ensue.options import Options
 from ensue.planning.plan import Tree
-from ensue.planning.rules import Extent, Optimizations, RulePlan, plan_rule
-from ensue.rules.check import check_program
-from ensue.rules.lowering import lower
+from ensue.planning.rule_programs import plan_program
+from ensue.planning.rules import Optimizations
 from ensue.rules.program import Program
 from ensue.rules.signatures import Signature
-from ensue.rules.strata import stratify
 from ensue.runtime.arrivals import Arrivals, BatchReader, DerivedArrivals
 from ensue.runtime.bits import Int64s
 from ensue.runtime.relations import Rows
@@ -32,49 +30,6 @@ class Derived:
 
     type: str
     rows: Rows
-
-
-def plan_program(
-    program: Program,
-    schema: Schema,
-    trees: Mapping[int, Tree] | None = None,
-    optimizations: Optimizations = Optimizations(),  # noqa: B008  (immutable)
-) -> tuple[dict[str, Signature], dict[str, list[RulePlan]]]:
-    """The attributes of all events, and the plans of each derived type's rules, types in the order of evaluation.
-
-    `trees` are those of rules by their number in the program.
-    """
-    signatures = check_program(program, schema)
-    point = Extent(0, 0) if schema.begin is None else Extent()
-    extents = {event.name: point for event in program.events if event.name not in program.derived}
-    numbers = {id(rule): number for number, rule in enumerate(program.rules)}
-    plans: dict[str, list[RulePlan]] = {}
-    for name, rules in stratify(program):
-        own = []
-        for rule in rules:
-            tree = (trees or {}).get(numbers[id(rule)])
-            own.append(plan_rule(lower(rule, signatures, schema), extents, tree, optimizations))
-        plans[name] = own
-        longest = [plan.extent.most for plan in own if plan.is_possible]
-        known = [most for most in longest if most is not None]
-        least = min((plan.extent.least for plan in own), default=0)
-        extents[name] = Extent(least, max(known, default=0) if len(known) == len(longest) else None)
-    return signatures, plans
-
-
-def require_bounded(plans: Mapping[str, Sequence[RulePlan]]) -> None:
-    """Refuse a rule that would keep events of a stream for ever."""
-    for name, own in plans.items():
-        for plan in own:
-            if plan.is_possible and plan.unbounded is not None:
-                raise QueryTypeError(
-                    f"rule `{name}` would keep events for ever, and a stream has no end: {plan.unbounded}",
-                    hint="bound it, such as `o BEFORE s BY < 1h` or `{o, s} WITHIN 1h`, or allow it: "
-                    "Options(unbounded_rules=True), --unbounded-rules",
-                    span=plan.body.rule.span,
-                    source=plan.body.rule.source,
-                    query=name,
-                )
 
 
 class RuleRunner:
@@ -101,6 +56,7 @@ class RuleRunner:
         }
         derived = set(program.derived)
         self.inputs = frozenset(kind for rule in program.rules for kind in rule.types if kind not in derived)
+        self._tidied = 1024  # strings up to which it is not worth a look
         self._recent: dict[str, Rows] = {name: _nothing(self.signatures[name]) for name in self.plans}
 
     def columns(self, name: str) -> dict[str, DType]:
@@ -171,6 +127,8 @@ class RuleRunner:
 
     def tidy(self) -> None:
         """Forget the strings that nothing holds any more."""
+        if len(self.strings) <= self._tidied:
+            return
         live = [codes for evaluator in self.all() for codes in evaluator.live_strings()]
         for name, rows in self._recent.items():
             for k, dtype in enumerate(self.columns(name).values()):
@@ -179,6 +137,7 @@ class RuleRunner:
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self.strings) > 2 * len(codes) + 1024:
             self.strings.retain(codes)
+        self._tidied = 2 * len(self.strings) + 1024
 
     def dump(self) -> tuple[list[Any], list[Int64s]]:
         """The state as JSON-able values and arrays, for `load`."""

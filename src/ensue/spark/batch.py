@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ensue.runtime.engine import Counts, Engine
+from ensue.runtime.rule_engine import RuleEngine
 from ensue.spark.recipe import Recipe, Shape
 from ensue.spark.routing import Group, Rows, quote
 from ensue.spark.survey import hashed_shard, plan_shards, sliced_shards
@@ -83,7 +84,7 @@ class _Finder:
         yield from set_aside(engine, self.shape)
 
 
-def set_aside(engine: Engine, shape: Shape) -> Iterator[pa.RecordBatch]:
+def set_aside(engine: Engine | RuleEngine, shape: Shape) -> Iterator[pa.RecordBatch]:
     """The output rows of what an engine has set aside or dropped."""
     for kind, take in _ASIDE:
         table = take(engine)
@@ -102,9 +103,9 @@ def shed_reasons(before: Counts, after: Counts) -> Iterator[str]:
             yield f"{dropped:,} {what.replace('_', ' ')} beyond max_{what}"
 
 
-_ASIDE: tuple[tuple[str, Callable[[Engine], pa.Table | None]], ...] = (
-    ("late", Engine.take_late),
-    ("rejected", Engine.take_rejected),
+_ASIDE: tuple[tuple[str, Callable[[Engine | RuleEngine], pa.Table | None]], ...] = (
+    ("late", lambda engine: engine.take_late()),
+    ("rejected", lambda engine: engine.take_rejected()),
 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ensue.errors import StateError
 from ensue.spark.files import Folder
 from ensue.spark.logs import check_logs
-from ensue.spark.manifest import VERSION, describe_changes
+from ensue.spark.manifest import VERSION, describe_changes, name_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def _describe(pipeline: Pipeline, columns: StructType, buckets: int) -> dict[str
     queries = [replace(q, partition_by=tuple(dict.fromkeys([*q.partition_by, *key]))) for q in pipeline.queries]
     return {
         "version": VERSION,
-        "queries": {query.name or "": str(query) for query in queries},
+        "queries": {**name_rules(pipeline.rules), **{query.name or "": str(query) for query in queries}},
         "columns": {field.name: field.dataType.simpleString() for field in columns},
         "type": source.type,
         "ts": source.ts,

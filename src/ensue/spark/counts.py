@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ensue.errors import EnsueError
 from ensue.events.schema import Schema
-from ensue.pattern.query import Query
+from ensue.rules.program import Program
 from ensue.runtime.engine import Counts
 from ensue.spark.routing import quote
 
@@ -28,12 +26,11 @@ class RunCounts:
         self._input: Observation | None = None
         self._output: Observation | None = None
 
-    def watch_input(self, events: DataFrame, schema: Schema, queries: Sequence[Query]) -> DataFrame:
+    def watch_input(self, events: DataFrame, schema: Schema, program: Program) -> DataFrame:
         """The same events, counted on their way."""
         if self._input is not None:
             raise EnsueError("these counts are of another run; make new ones for each call of detect")
-        names = sorted({name for query in queries for name in query.types})
-        named = F.col(quote(schema.type)).cast("string").isin(names)
+        named = F.col(quote(schema.type)).cast("string").isin(sorted(program.inputs))
         self._input = Observation()
         return events.observe(self._input, F.count(F.lit(1)).alias("received"), F.count_if(~named).alias("ignored"))
 

@@ -17,13 +17,15 @@ from ensue.errors import PlanError
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query
-from ensue.runtime.compiling import Queries, read_queries, require_windows
-from ensue.runtime.engine import Engine, read_lateness
+from ensue.rules.check import check_program
+from ensue.rules.program import Program
+from ensue.runtime.compiling import Queries, read_program, require_windows
+from ensue.runtime.engine import read_lateness
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
 from ensue.spark.manifest import make_manifest
 from ensue.spark.recipe import Recipe, Shape, plain_types
-from ensue.spark.routing import Rows, carried_columns, group_queries
+from ensue.spark.routing import Rows, carried_columns, group_program, group_queries
 from ensue.spark.session import STREAMING_CONFIG
 from ensue.spark.streaming import detect_stream
 
@@ -53,6 +55,10 @@ def detect(
     are found without it. `lateness` is how far out of order events may come on a stream. `buckets` is how many
     states a stream's keys share, the number of shuffle partitions if it is not given; it stays the same for the life of
     a checkpoint. `counts` is filled in when a finite DataFrame is computed.
+
+    With rules in `queries` (see docs/rules.md) what they derive comes out too, as rows with `rule`, `type`, `begin`,
+    `end` and the attributes. The events of a program with rules travel together, spread by a variable that all its
+    rules join by, else by time, else to one place.
 
     The result has the columns `match_id`, `query`, `begin`, `end`, `detected_at` and `partition`, then those of RETURN
     or one for each variable. A finite input is looked at first, a count and a sample of it, to spread it evenly.
@@ -118,7 +124,12 @@ class _Task:
         options: Options,
     ) -> None:
         self.events = events
-        self.queries = _keyed(read_queries(queries), key)
+        program = read_program(queries)
+        if program.rules and key is not None:
+            raise PlanError("key: what rules derive is kept apart by their variables; leave the key out")
+        check_program(program)
+        self.rules = program.definitions
+        self.queries = _keyed(program.queries, key)
         counted = next((query.name for query in self.queries if query.aggregates), None)
         if counted is not None:
             raise PlanError(f"query `{counted}`: AGG runs in-process (`ensue.run`, `ensue.compile`), not on Spark yet")
@@ -131,15 +142,22 @@ class _Task:
 
     def _recipe(self, queries: tuple[Query, ...], layout: pa.Schema) -> Recipe:
         allowed = read_lateness(self._lateness)
-        recipe = Recipe(queries, layout, *self._roles, 0, self._strict, self._options)
+        recipe = Recipe(
+            queries, layout, *self._roles, 0, self._strict, self._options, self.rules, self.events.isStreaming
+        )
         return replace(recipe, lateness=allowed(recipe.schema) if callable(allowed) else allowed)
 
     def run(self, buckets: int | None, counts: RunCounts | None, *, prune: bool) -> DataFrame:
         """The output rows, observed."""
         events = self.events
+        program = Program((*self.rules, *self.queries))
+        prune = prune and not self.rules
         fields = carried_columns(events.schema, self.schema, self.queries) if prune else events.schema
         rows = Rows(fields, self.schema)
-        groups = group_queries(self.queries, self.schema, apart=rows.is_timed)
+        if program.rules:
+            groups = [group_program(program, self.schema)]
+        else:
+            groups = group_queries(self.queries, self.schema, apart=rows.is_timed)
         layout = to_arrow_schema(fields, timezone="UTC")
         whole = self._recipe(self.queries, layout)
         zone = str(events.sparkSession.conf.get("spark.sql.session.timeZone"))
@@ -152,7 +170,7 @@ class _Task:
             found = detect_stream(events, rows, groups, recipes, shape, output, buckets=size, manifest=manifest)
             return found.observe(METRICS, *RunCounts.found())
         if counts is not None:
-            events = counts.watch_input(events, self.schema, self.queries)
+            events = counts.watch_input(events, self.schema, program)
         parts = [
             detect_batch(events, rows, group, recipe, shape, output, rejects=number == 0)
             for number, (group, recipe) in enumerate(zip(groups, recipes, strict=True))
@@ -186,7 +204,7 @@ def _bucket_count(events: DataFrame, buckets: int | None) -> int:
 
 def _shape(recipe: Recipe, zone: str) -> tuple[Shape, T.StructType]:
     """The columns of output rows, as Arrow and as Spark have them."""
-    found = recipe.bind(Engine(recipe.queries, type=recipe.type, ts=recipe.ts, begin=recipe.begin, unit=recipe.unit))
+    found = recipe.bind(replace(recipe, lateness=0, options=Options(unbounded_rules=True)).make_engine())
     match = pa.schema([(field.name, plain_types(field.type)) for field in found.to_arrow().schema])
     output = T.StructType(
         [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from ensue.rules.program import Statement
 from ensue.spark.recipe import Recipe
 
 VERSION = 1
@@ -16,7 +17,7 @@ def make_manifest(recipe: Recipe, buckets: int) -> dict[str, Any]:
     """What must stay the same while a checkpoint lives; the recipe is of all queries."""
     return {
         "version": VERSION,
-        "queries": {query.name or "": str(query) for query in recipe.queries},
+        "queries": {**name_rules(recipe.rules), **{query.name or "": str(query) for query in recipe.queries}},
         "columns": {field.name: str(field.type) for field in recipe.layout if not pa.types.is_null(field.type)},
         "type": recipe.type,
         "ts": recipe.ts,
@@ -25,6 +26,11 @@ def make_manifest(recipe: Recipe, buckets: int) -> dict[str, Any]:
         "lateness": recipe.lateness,
         "buckets": buckets,
     }
+
+
+def name_rules(rules: Sequence[Statement]) -> dict[str, str]:
+    """Declarations and rules, by their place."""
+    return {f"rule {place}": str(statement) for place, statement in enumerate(rules, 1)}
 
 
 def describe_changes(stored: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from ensue.events.json_text import to_json
+from ensue.rules.check import check_program
+from ensue.rules.signatures import RESULT_COLUMNS
 from ensue.runtime.matches import HEAD
 from ensue.runtime.results import name_return
 from ensue.spark.columns import quote
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ensue.pattern.query import Query
+    from ensue.rules.program import Program
 
 _JSON_OPTIONS = {"ignoreNullFields": "false"}
 
@@ -49,14 +52,28 @@ class ObjectShape:
         return made | values if self.returns else made | {"events": values}
 
 
-def match_objects(matches: DataFrame, queries: Sequence[Query], key: str | None = None) -> DataFrame:
-    """Matches as JSON: the columns `match_id` and `value`, an object of the form that the in-process engine gives."""
-    shapes = {query.name: ObjectShape.of(query, key) for query in queries}
+def match_objects(matches: DataFrame, program: Program, key: str | None = None) -> DataFrame:
+    """Matches as JSON: the columns `match_id` and `value`, an object of the form that the in-process engine gives.
+
+    Derived events have no `match_id`.
+    """
+    shapes = {query.name: ObjectShape.of(query, key) for query in program.queries}
+    derived = {
+        name: (*RESULT_COLUMNS, *signature)
+        for name, signature in (check_program(program) if program.rules else {}).items()
+    }
+
+    def describe(row: dict[str, Any]) -> dict[str, Any]:
+        if row.get("rule") is not None:
+            return {name: row[name] for name in derived[row["rule"]]}
+        return shapes[row["query"]].make(row)
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            texts = [to_json(shapes[row["query"]].make(row)) for row in batch.to_pylist()]
-            yield pa.record_batch({"match_id": batch.column("match_id"), "value": pa.array(texts, pa.string())})
+            texts = [to_json(describe(row)) for row in batch.to_pylist()]
+            identified = "match_id" in batch.schema.names
+            numbers = batch.column("match_id") if identified else pa.nulls(len(texts), pa.string())
+            yield pa.record_batch({"match_id": numbers, "value": pa.array(texts, pa.string())})
 
     return matches.mapInArrow(make, "match_id string, value string")
 

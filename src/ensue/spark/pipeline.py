@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from ensue.errors import PlanError
 from ensue.pattern.expressions import UNIT_SPELLINGS
 from ensue.pattern.numbers import numeric_columns
+from ensue.rules.program import declared_numbers
 from ensue.spark.checkpoint import open_checkpoint
 from ensue.spark.counts import RunCounts
 from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
@@ -59,18 +60,18 @@ def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:
     if pipeline.stream is not None:
         raise PlanError("this pipeline is a stream; start_stream runs it")
     with translated():
-        events = read_events(spark, pipeline.source, numeric=numeric_columns(pipeline.queries))
+        events = read_events(spark, pipeline.source, numeric=_numbers(pipeline))
         writer = make_writer(spark, pipeline.sink, None)
         writer.prepare()
         counts = RunCounts()
         arguments = {**_arguments(pipeline), "counts": counts}
         if pipeline.aside is None and isinstance(pipeline.sink, FileSink):
-            writer.write(match_rows(pipeline, detect(events, pipeline.queries, **arguments)))
+            writer.write(match_rows(pipeline, detect(events, pipeline.program, **arguments)))
             return counts.get()
         aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, None)
         if aside is not None:
             aside.prepare()
-        _split(pipeline, detect_with_aside(events, pipeline.queries, **arguments), writer, aside)
+        _split(pipeline, detect_with_aside(events, pipeline.program, **arguments), writer, aside)
         return counts.get()
 
 
@@ -80,10 +81,10 @@ def start_stream(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
         raise PlanError("this pipeline is a batch; run_batch runs it")
     trigger = read_trigger(pipeline.stream.trigger)
     with translated():
-        events = read_events(spark, pipeline.source, stream=True, numeric=numeric_columns(pipeline.queries))
+        events = read_events(spark, pipeline.source, stream=True, numeric=_numbers(pipeline))
         checkpoint = open_checkpoint(spark, pipeline, events.schema)
         arguments = {**_arguments(pipeline), "buckets": checkpoint.buckets, "lateness": pipeline.detection.lateness}
-        detected = detect_with_aside(events, pipeline.queries, **arguments)
+        detected = detect_with_aside(events, pipeline.program, **arguments)
         writer = make_writer(spark, pipeline.sink, checkpoint.run)
         aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, checkpoint.run)
         checkpoint.save(spark)
@@ -117,7 +118,7 @@ def _split(
 def match_rows(pipeline: Pipeline, matches: DataFrame, count: int | None = None, batch: int | None = None) -> Rows:
     """Matches as sinks take them."""
     clean = drop_field(matches, UNREADABLE)
-    return Rows(clean, lambda: match_objects(clean, pipeline.queries, pipeline.detection.key), count, batch)
+    return Rows(clean, lambda: match_objects(clean, pipeline.program, pipeline.detection.key), count, batch)
 
 
 def aside_rows(aside: DataFrame, count: int | None = None, batch: int | None = None) -> Rows:
@@ -126,6 +127,11 @@ def aside_rows(aside: DataFrame, count: int | None = None, batch: int | None = N
         text = F.concat(F.lit("the row cannot be read, or a value does not fit its column: "), F.col(UNREADABLE))
         aside = aside.withColumn("reason", F.coalesce(text, F.col("reason"))).drop(UNREADABLE)
     return Rows(aside, lambda: row_objects(aside), count, batch)
+
+
+def _numbers(pipeline: Pipeline) -> frozenset[str]:
+    """The columns that have to be read as numbers."""
+    return numeric_columns(pipeline.queries) | declared_numbers(pipeline.program)
 
 
 def _arguments(pipeline: Pipeline) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ensue.errors import EnsueError, PlanError
-from ensue.language import parse
+from ensue.language import parse_program
 from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
-from ensue.pattern.query import Query
+from ensue.rules.check import check_program
+from ensue.rules.program import Program
+from ensue.runtime.compiling import read_program
 from ensue.spark.settings import (
     FILE_FORMATS,
     SINK_FORMATS,
@@ -113,7 +115,7 @@ def read_pipeline(values: Mapping[str, Any], folder: Path) -> Pipeline:
     ('/data/trades.csv', None)
     """
     top = Table("", values)
-    queries = _read_queries(top.require("queries", str, "the file of the queries, or their text"), folder)
+    program = _read_queries(top.require("queries", str, "the file of the queries, or their text"), folder)
     source = _read(top, "source", lambda table: _read_source(table, folder), "where events come from")
     sink = _read(top, "sink", lambda table: _read_sink(table, folder), "where matches go")
     detection = _read(top, "detect", _read_detection) or Detection()
@@ -123,12 +125,7 @@ def read_pipeline(values: Mapping[str, Any], folder: Path) -> Pipeline:
     top.finish()
     assert source is not None
     assert sink is not None
-    return Pipeline(queries, source, sink, detection, aside, stream, spark)
-
-
-def name_queries(queries: tuple[Query, ...]) -> tuple[Query, ...]:
-    """The queries, each with a name: one without is `q1`, `q2`, … by its place."""
-    return tuple(replace(query, name=query.name or f"q{place}") for place, query in enumerate(queries, 1))
+    return Pipeline(program.queries, source, sink, detection, aside, stream, spark, program.definitions)
 
 
 def _read(top: Table, name: str, read: Callable[[Table], T], missing: str | None = None) -> T | None:
@@ -144,17 +141,18 @@ def _read(top: Table, name: str, read: Callable[[Table], T], missing: str | None
     return found
 
 
-def _read_queries(given: str, folder: Path) -> tuple[Query, ...]:
+def _read_queries(given: str, folder: Path) -> Program:
     file = None if "\n" in given or len(given) > 255 else folder / given
     if file is not None and file.is_file():
-        queries = parse(file.read_text(encoding="utf-8"))
-    elif "PATTERN" in given.upper():
-        queries = parse(given)
+        program = parse_program(file.read_text(encoding="utf-8"))
+    elif "PATTERN" in given.upper() or "RULE" in given.upper():
+        program = parse_program(given)
     else:
         raise PlanError(f"queries: there is no file {folder / given}, and it is not a query either (no PATTERN clause)")
-    if not queries:
+    if not program.queries and not program.rules:
         raise PlanError("queries: there is no query in it")
-    return name_queries(queries)
+    check_program(program)
+    return read_program(program)
 
 
 def _read_source(table: Table, folder: Path) -> Source:
@@ -237,6 +235,7 @@ def _read_limits(table: Table) -> Options:
         "max_partial_matches": table.get("max_partial_matches", int),
         "memory_budget": table.get("memory_budget", int),
         "on_limit": table.get("on_limit", str),
+        "unbounded_rules": table.get("unbounded_rules", bool),
     }
     try:
         return replace(Options(), **{name: value for name, value in given.items() if value is not None})

@@ -10,13 +10,19 @@ import pyarrow as pa
 from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.query import Query
+from ensue.rules.program import Program, Statement
 from ensue.runtime.engine import Engine
+from ensue.runtime.making import make_engine
 from ensue.runtime.matches import Matches, conform
+from ensue.runtime.rule_engine import RuleEngine
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a worker makes its engine: the queries, and what the columns of events are. `lateness` is in their units."""
+    """How a worker makes its engine: the queries, and what the columns of events are. `lateness` is in their units.
+
+    `rules` are the declarations and rules beside the queries; on a stream they must not keep events for ever.
+    """
 
     queries: tuple[Query, ...]
     layout: pa.Schema
@@ -27,11 +33,14 @@ class Recipe:
     lateness: int
     strict: bool
     options: Options
+    rules: tuple[Statement, ...] = ()
+    is_stream: bool = False
 
-    def make_engine(self) -> Engine:
+    def make_engine(self) -> Engine | RuleEngine:
         """An engine that has not seen the columns yet: for `restore`, or `bind`."""
-        return Engine(
-            self.queries,
+        return make_engine(
+            Program((*self.rules, *self.queries)),
+            is_stream=self.is_stream,
             type=self.type,
             ts=self.ts,
             begin=self.begin,
@@ -41,7 +50,7 @@ class Recipe:
             options=self.options,
         )
 
-    def bind(self, engine: Engine) -> Matches:
+    def bind(self, engine: Engine | RuleEngine) -> Matches:
         """Tell an engine the columns; what it gives back is empty, and has the columns of its results."""
         return engine.push(self.layout.empty_table())
 

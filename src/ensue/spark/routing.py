@@ -12,9 +12,13 @@ from pyspark.sql import types as T
 from ensue.errors import InternalError
 from ensue.events.schema import Schema
 from ensue.events.times import NULL
-from ensue.pattern.query import Query
+from ensue.pattern.query import Policy, Query
 from ensue.planning.relevance import needed_columns, relevant_events
+from ensue.planning.rule_programs import plan_program
+from ensue.planning.rule_spread import find_rule_spread
 from ensue.planning.spread import Key, Spread, find_spread
+from ensue.rules.check import widen_schema
+from ensue.rules.program import Program
 from ensue.spark.pushdown import relevance_filter
 
 
@@ -22,7 +26,8 @@ from ensue.spark.pushdown import relevance_filter
 class Group:
     """Queries whose events travel together: by the same key, or all to one place, or in slices of time.
 
-    `window` and `looks_back` say how far slices must overlap (None: they cannot be made).
+    `window` and `looks_back` say how far slices must overlap (None: they cannot be made). `types` are the event types
+    of a program with rules, all of whose events matter; None where the queries say it.
     """
 
     queries: tuple[Query, ...]
@@ -30,6 +35,7 @@ class Group:
     window: int | None
     looks_back: bool
     is_ordered: bool
+    types: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         names = ", ".join(query.name or "" for query in self.queries)
@@ -58,6 +64,17 @@ def group_queries(queries: Sequence[Query], schema: Schema, *, apart: bool = Tru
     return list(groups.values())
 
 
+def group_program(program: Program, schema: Schema) -> Group:
+    """A program with rules as one group: what rules derive may be read by others."""
+    signatures, plans = plan_program(program, schema)
+    wide = widen_schema(schema, program, signatures)
+    assert wide is not None
+    spread = find_rule_spread(program, plans, schema, wide)
+    strict = any(query.policy is Policy.STRICT for query in program.queries)  # then events of all types count
+    types = None if strict else program.inputs
+    return Group(program.queries, spread.key, spread.window, spread.looks_back, spread.is_ordered, types)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The columns that are carried along, as expressions. All are cheap: Spark evaluates them for every row."""
@@ -81,10 +98,13 @@ class Rows:
 
     def is_relevant(self, group: Group) -> Column:
         """Whether a row can matter to a group; rows that cannot be read may count as such or not."""
-        alternatives = relevant_events(group.queries)
-        roles = (self.schema.type, self.schema.time, self.schema.begin)
-        found = relevance_filter(self.fields, alternatives, *roles)
-        condition = F.lit(True) if found is None else found
+        if group.types is not None:
+            condition = F.col(quote(self.schema.type)).cast("string").isin(list(group.types))
+        else:
+            alternatives = relevant_events(group.queries)
+            roles = (self.schema.type, self.schema.time, self.schema.begin)
+            found = relevance_filter(self.fields, alternatives, *roles)
+            condition = F.lit(True) if found is None else found
         if group.key is not None and not group.key.null_matches:
             condition = condition & self.key_hash(group.key).isNotNull()
         return condition

@@ -10,6 +10,7 @@ from ensue.errors import PlanError
 from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.pattern.query import Query
+from ensue.rules.program import Program, Statement
 from ensue.runtime.compiling import require_windows
 
 SOURCE_FORMATS = ("parquet", "csv", "json", "delta", "kafka", "generator")
@@ -144,7 +145,10 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Events in, matches out. `aside` is where late and rejected rows go; with `stream` it runs until it is stopped."""
+    """Events in, matches out. `aside` is where late and rejected rows go; with `stream` it runs until it is stopped.
+
+    `rules` are declarations and rules beside the queries.
+    """
 
     queries: tuple[Query, ...]
     source: Source
@@ -153,8 +157,19 @@ class Pipeline:
     aside: Sink | None = None
     stream: Stream | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
+    rules: tuple[Statement, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        """The rules and the queries."""
+        return Program((*self.rules, *self.queries))
 
     def __post_init__(self) -> None:
+        if self.rules and isinstance(self.sink, JdbcSink | WebhookSink):
+            raise PlanError(
+                f"derived events cannot go to a {sink_format(self.sink)}: they have no match_id that would tell a "
+                "repeated one; write them to files or to Kafka"
+            )
         if isinstance(self.aside, JdbcSink | WebhookSink):
             raise PlanError(
                 f"late and rejected rows cannot go to a {sink_format(self.aside)}: they have no match_id that would "

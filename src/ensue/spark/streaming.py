@@ -23,6 +23,7 @@ from ensue.events.schema import DType, Schema, TimeUnit
 from ensue.events.times import MICROSECONDS
 from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
+from ensue.runtime.rule_engine import RuleEngine
 from ensue.spark.batch import ROWS_AT_ONCE, shed_reasons
 from ensue.spark.buckets import bucket_names
 from ensue.spark.manifest import describe_changes
@@ -155,7 +156,7 @@ class Detector(StatefulProcessor):
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _load(self, bucket: int) -> Engine:
+    def _load(self, bucket: int) -> Engine | RuleEngine:
         recipe = self._recipes[self._owners[bucket]]
         engine = recipe.make_engine()
         if self._state.exists():
@@ -166,12 +167,12 @@ class Detector(StatefulProcessor):
             recipe.bind(engine)
         return engine
 
-    def _move(self, engine: Engine, timers: Any) -> Iterator[Row]:
+    def _move(self, engine: Engine | RuleEngine, timers: Any) -> Iterator[Row]:
         watermark = timers.getCurrentWatermarkInMs()
         if watermark > 0:  # Spark's watermark stands at 0 until there is one
             yield from _match_packets(engine.advance(self._clock.from_milliseconds(watermark)))
 
-    def _store(self, engine: Engine) -> None:
+    def _store(self, engine: Engine | RuleEngine) -> None:
         self._state.update((engine.snapshot(),))
         due = engine.next_due
         wanted = None if due is None else max(self._clock.to_milliseconds(due), 1)

@@ -111,6 +111,8 @@ class _Rule:
     def text(self) -> str:
         dice = self.dice
         known = [name for name in self.writing.attributes if name != self.name]
+        if self.writing.keyed:
+            known.remove("D")  # has no attribute that could be a key
         for place in range(dice.choice((1, 1, 2, 2, 2, 3))):
             kind = dice.choice(known[-2:]) if dice.random() < 0.4 else dice.choice(known)
             self.names.append(f"e{place}")
