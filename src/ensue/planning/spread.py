@@ -88,7 +88,7 @@ def find_spread(query: Query, schema: Schema) -> Spread:
 
 def _find_group_key(query: Query, branches: Sequence[Branch], schema: Schema) -> Key | None:
     """A key that keeps the groups of an AGG query whole: values of GROUP BY that all events of a match share."""
-    names = [key.name for key in query.group_by if key.variable is None and schema.columns.get(key.name) in _HASHED]
+    names = [key.name for key in query.group_by if key.variable is None and schema.columns.get(key.name) in HASHED]
     if names:
         return Key(every=tuple(names))
     if len(branches) != 1 or isinstance(query.within, CountWindow) or query.policy is Policy.STRICT:
