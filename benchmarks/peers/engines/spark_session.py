@@ -1,0 +1,73 @@
+"""What all engines on Spark share: a session, the CPU time of the JVM and its workers, events in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+from benchmarks.peers.budget import OverBudgetError, stopping
+from benchmarks.peers.cells import Job
+from benchmarks.peers.engines.live_counts import count_triggers
+from benchmarks.peers.streams import Stream
+from ensue.spark import make_session
+
+
+@cache
+def session(master: str) -> Any:
+    """The session of this process."""
+    return make_session("peers", master=master, config={"spark.driver.memory": "3g"})
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and all it has started, the ended ones too."""
+    total = 0.0
+    me = psutil.Process()
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            spent = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += spent.user + spent.system
+        if process.pid != me.pid:
+            total += spent.children_user + spent.children_system
+    return total
+
+
+def lay_ready(spark: Any, job: Job, stream: Stream, events: int) -> Any:
+    """The first events as a DataFrame in memory, four parts of it."""
+    table = stream.table.slice(0, events)
+    if job.asked.is_counted:
+        until, nth = count_triggers(stream.ts[:events], stream.codes[:events], job.window)
+        table = table.append_column("until", pa.array(until)).append_column("nth", pa.array(nth))
+    plain = table.set_column(table.column_names.index("type"), "type", table["type"].cast(pa.string()))
+    spark.catalog.clearCache()
+    frame = spark.createDataFrame(plain).coalesce(4).cache()
+    frame.count()
+    return frame
+
+
+@contextmanager
+def within_budget(spark: Any, budget: float) -> Iterator[None]:
+    """Run Spark jobs, and cancel them when the budget is over."""
+    with stopping(spark.sparkContext.cancelAllJobs, budget, cpu_seconds) as over:
+        try:
+            yield
+        except Exception:
+            if over.is_set():
+                raise OverBudgetError from None
+            raise
+
+
+def counted(run: Callable[[], int], spark: Any, budget: float) -> Callable[[], int]:
+    """A run that is cancelled when the budget is over."""
+
+    def bounded() -> int:
+        with within_budget(spark, budget):
+            return run()
+
+    return bounded
