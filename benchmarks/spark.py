@@ -30,7 +30,7 @@ from rich.console import Console
 
 RESULT = Path(__file__).parent.parent / "results" / "bench-spark.md"
 WIDTH = 130
-PARTS = ("batch", "joins", "scaling", "stream")
+PARTS = ("batch", "joins", "scaling", "stream", "adapting")
 KEYS = (1, 100, 100_000)
 TYPES = ("A", "B", "C")
 WINDOW_MS = 600  # 1 ms an event: 200 live events of a type without a key
@@ -58,12 +58,14 @@ def read_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 # -- the stream of events ---------------------------------------------------------------------------------------------
 
 
-def make_events(rows: int, keys: int, seed: int = 1, start: int = 0) -> pa.Table:
-    """One event a millisecond, of three types, with keys as many as asked for."""
+def make_events(
+    rows: int, keys: int, seed: int = 1, start: int = 0, shares: Sequence[float] = (1 / 3, 1 / 3, 1 / 3)
+) -> pa.Table:
+    """One event a millisecond, of three types with these shares, with keys as many as asked for."""
     dice = np.random.default_rng(seed)
     return pa.table(
         {
-            "type": pa.array(np.array(TYPES)[dice.integers(0, 3, rows)]),
+            "type": pa.array(np.array(TYPES)[dice.choice(3, rows, p=shares)]),
             "ts": pa.array(np.arange(start, start + rows) * 1000, pa.timestamp("us", "UTC")),
             "k": dice.integers(0, keys, rows),
             "price": dice.random(rows),
@@ -207,21 +209,11 @@ def run_stream(chosen: argparse.Namespace, spark: Any) -> list[dict[str, Any]]:
             name = path / f"{number}.parquet"
             pq.write_table(make_events(rows, keys or 1, seed=number, start=number * rows), name)
             os.utime(name, (1e9 + number, 1e9 + number))
-        schema = spark.read.parquet(str(path)).schema
-        events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+        events = follow_files(spark, path)
         query = query_for(keys, chosen.stream_rows // 2)
         for name, stream in (("no-op", no_op_state(events)), ("detect", detect(events, query))):
-            cpu = cpu_seconds()
-            with tempfile.TemporaryDirectory() as checkpoint:
-                running = (
-                    stream.writeStream.format("noop")
-                    .option("checkpointLocation", checkpoint)
-                    .trigger(availableNow=True)
-                    .start()
-                )
-                running.awaitTermination()
-            spent = cpu_seconds() - cpu
-            batches = [p for p in running.recentProgress if p.numInputRows][2:]  # the first ones warm up
+            spent, progress = drain(stream)
+            batches = progress[2:]  # the first ones warm up
             found.append(
                 {
                     "keys": keys,
@@ -230,6 +222,65 @@ def run_stream(chosen: argparse.Namespace, spark: Any) -> list[dict[str, Any]]:
                     "rows": chosen.stream_rows,
                     "cpu": spent / chosen.batches,
                 }
+            )
+    return found
+
+
+def follow_files(spark: Any, path: Path) -> Any:
+    """The files of a folder as a stream, one a micro-batch."""
+    schema = spark.read.parquet(str(path)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+
+
+def drain(stream: Any) -> tuple[float, list[Any]]:
+    """Run a stream over all that there is: the CPU seconds, and the progress of each micro-batch with events."""
+    cpu = cpu_seconds()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
+    return cpu_seconds() - cpu, [p for p in running.recentProgress if p.numInputRows]
+
+
+STEADY = (1 / 3, 1 / 3, 1 / 3)
+TURNING = ((0.004, 0.096, 0.9), (0.9, 0.096, 0.004))
+"""The shares of the types in the first and in the second half of a stream whose rates invert."""
+
+
+def run_adapting(chosen: argparse.Namespace, spark: Any) -> list[dict[str, Any]]:
+    """Streams with and without adaptive plans: what these cost where nothing drifts, and gain where rates invert."""
+    from ensue.spark import detect
+
+    found = []
+    query = KEYED.format(floor=0.8, window=4000)
+    for name, rows, batches, shares in (
+        ("steady", 1_000, 24, (STEADY, STEADY)),
+        ("steady", 100_000, 8, (STEADY, STEADY)),
+        ("rates invert", 100_000, 8, TURNING),
+    ):
+        path = Path(chosen.folder) / f"adapting-{name}-{rows}"
+        path.mkdir()
+        for number in range(batches):
+            file = path / f"{number:03}.parquet"
+            share = shares[number >= batches // 2]
+            pq.write_table(make_events(rows, 100, seed=number, start=number * rows, shares=share), file)
+            os.utime(file, (1e9 + number, 1e9 + number))
+        events = follow_files(spark, path)
+        runs: dict[bool, list[tuple[float, float, float, int, int]]] = {False: [], True: []}
+        for adapt in [False, True] * (chosen.repeats + 1):
+            cpu, progress = drain(detect(events, query, adapt=adapt))
+            second = [p.durationMs["addBatch"] / 1000 for p in progress[len(progress) * 5 // 8 :]]
+            state = progress[-1].stateOperators[0].memoryUsedBytes
+            counts = [p.observedMetrics["ensue"] for p in progress]
+            replaced = sum(one.replaced for one in counts)
+            runs[adapt].append((cpu, statistics.median(second), state, replaced, sum(one.matches for one in counts)))
+        assert len({run[4] for own in runs.values() for run in own}) == 1, "adapting changed the matches"
+        for adapt, own in runs.items():
+            best = {"cpu": min(run[0] for run in own[1:]), "seconds": min(run[1] for run in own[1:])}
+            last = own[-1]
+            found.append(
+                {"name": name, "rows": rows, "batches": batches, "adapt": adapt, **best, "state": last[2]}
+                | {"replaced": last[3], "matches": last[4]}
             )
     return found
 
@@ -283,8 +334,8 @@ def run_inside(chosen: argparse.Namespace) -> None:
     from ensue.spark import make_session
 
     spark = make_session("benchmark", master=chosen.master, config={"spark.driver.memory": "4g"})
-    part = {"batch": run_batch, "joins": run_joins, "scaling": run_scaling, "stream": run_stream}[chosen.inside]
-    print(json.dumps(part(chosen, spark)))
+    parts = (run_batch, run_joins, run_scaling, run_stream, run_adapting)
+    print(json.dumps(dict(zip(PARTS, parts, strict=True))[chosen.inside](chosen, spark)))
     spark.stop()
 
 
@@ -356,6 +407,34 @@ def main() -> int:
                 )
             head = ("events", "no-op, s", "detect, s", "detect / no-op", "events/s", "no-op, µs CPU", "detect, µs CPU")
             grids.append(Grid(f"A micro-batch of {chosen.stream_rows:,} events", head, tuple(lines)))
+        if "adapting" in wanted:
+            found = run_apart("adapting", chosen, folder)
+            lines = [
+                (
+                    f"{still['name']}, {still['rows']:,} a micro-batch",
+                    f"{still['matches']:,}",
+                    *(f"{line['cpu'] / line['batches']:.2f}" for line in (still, own)),
+                    f"{own['cpu'] / still['cpu']:.2f}x",
+                    f"{still['seconds'] / own['seconds']:.2f}x",
+                    *(f"{line['state'] / 1e6:.1f}" for line in (still, own)),
+                    f"{own['replaced']}",
+                )
+                for still, own in zip(found[::2], found[1::2], strict=True)
+            ]
+            head = (
+                "events",
+                "matches",
+                "CPU s",
+                "adapting",
+                "ratio",
+                "second half faster",
+                "state, MB",
+                "adapting",
+                "replaced",
+            )
+            grids.append(
+                Grid("Adaptive plans: CPU a micro-batch, its time in the second half, state", head, tuple(lines))
+            )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     console = Console(width=WIDTH)

@@ -201,6 +201,20 @@ def test_a_plan_needs_the_rows_of_a_window() -> None:
         engine.replace_plan("q1", engine.plan_of("q1"))
 
 
+@pytest.mark.parametrize("method", ["replay", "side by side"])
+def test_what_limits_made_it_drop_stays_counted(method: Any) -> None:
+    limits = ensue.Options(max_partial_matches=50, max_matches=100, on_limit="shed")
+    engine = ensue.compile("PATTERN AND(A a, B b, C c) WITHIN 500", options=limits, adapt="static")
+    events, dropped = drifting(8_000), 0
+    plans = [Plan((tree,), True) for tree in every_order(["a", "b", "c"], stored=True)]
+    for number, batch in enumerate(events.to_batches(300)):
+        engine.push(batch)
+        engine.replace_plan("q1", plans[number % len(plans)], method)
+        assert engine.counts.shed_partial_matches >= dropped
+        dropped = engine.counts.shed_partial_matches
+    assert dropped > 0
+
+
 def test_checks_keep_their_distance_through_restarts() -> None:
     """The time that an engine works is counted, though none lives as long as from one check to the next."""
     cadence = Cadence(None, budget=0.5)

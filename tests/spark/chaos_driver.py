@@ -2,8 +2,8 @@
 
     python -m tests.spark.chaos_driver FOLDER native|pipeline [--finish]
 
-It reads `FOLDER/in`, writes `FOLDER/out` (a pipeline: also `FOLDER/aside`) and keeps its checkpoint in
-`FOLDER/checkpoint`. With `--finish` it ends when nothing is left to read; otherwise it goes on.
+It reads `FOLDER/in`, writes `FOLDER/out` (a pipeline: also `FOLDER/aside` and `FOLDER/journal`) and keeps its
+checkpoint in `FOLDER/checkpoint`. With `--finish` it ends when nothing is left to read; otherwise it goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ensue.spark.logs import check_logs
 from ensue.spark.pipeline import start_stream
 from ensue.spark.session import make_session
 from ensue.spark.settings import Detection, FileSink, Pipeline, Source, Stream
-from tests.spark.ordeal import LATENESS, QUERIES, read_events
+from tests.spark.ordeal import ADAPT, LATENESS, QUERIES, read_events
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ CONFIG = {
 def start_native(spark: SparkSession, folder: Path, finish: bool) -> StreamingQuery:
     """The stream with Spark's file sink."""
     check_logs(spark, str(folder / "checkpoint"))
-    detected = detect_with_aside(read_events(spark, folder / "in"), QUERIES, lateness=LATENESS)
+    detected = detect_with_aside(read_events(spark, folder / "in"), QUERIES, lateness=LATENESS, adapt=ADAPT)
     writer = detected.writeStream.format("parquet").option("path", str(folder / "out"))
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     return (writer.trigger(availableNow=True) if finish else writer.trigger(processingTime="0 seconds")).start()
@@ -50,7 +50,8 @@ def start_pipeline(spark: SparkSession, folder: Path, finish: bool) -> Streaming
         source=Source("parquet", str(folder / "in"), options={"maxFilesPerTrigger": "1"}),
         sink=FileSink("parquet", str(folder / "out")),
         aside=FileSink("parquet", str(folder / "aside")),
-        detection=Detection(lateness=LATENESS),
+        detection=Detection(lateness=LATENESS, adapt=ADAPT),
+        journal=FileSink("parquet", str(folder / "journal")),
         stream=Stream(str(folder / "checkpoint"), "available-now" if finish else None),
     )
     return start_stream(spark, pipeline)

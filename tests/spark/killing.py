@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ensue.spark.journal import journal_of
 from tests.spark.ordeal import Answer, Rows, add_file, count_rows
 
 if TYPE_CHECKING:
@@ -143,6 +145,15 @@ def read_result(spark: SparkSession, folder: Path, sink: str) -> Answer:
     matches = spark.read.parquet(str(folder / "out")).selectExpr("'match'", "match_id").collect()
     aside = spark.read.parquet(str(folder / "aside")).selectExpr("kind", "cast(id as string)").collect()
     return Answer((kind, name) for kind, name in [*matches, *aside])
+
+
+def count_entries(spark: SparkSession, folder: Path, sink: str) -> Counter[tuple[str, int, int]]:
+    """How often the journal tells of each check: of a query in a bucket at a time, which is that of one event alone."""
+    if sink == "native":
+        journal = journal_of(spark.read.parquet(str(folder / "out")))
+    else:
+        journal = spark.read.parquet(str(folder / "journal"))
+    return Counter((row["query"], row["bucket"], row["at"]) for row in journal.collect())
 
 
 def _count(log: Path) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.killing import FILES_A_START, read_result, run_with_kills
+from tests.spark.killing import FILES_A_START, count_entries, read_result, run_with_kills
 from tests.spark.ordeal import describe_difference, expect, make_files
 
 if TYPE_CHECKING:
@@ -25,3 +25,6 @@ def test_killed_streams_give_what_batch_gives(spark: SparkSession, tmp_path: Pat
     expected = expect(files)
     assert all(sum(kind == wanted for kind, _ in expected) for wanted in ("match", "late", "rejected"))
     assert describe_difference(read_result(spark, tmp_path, sink), expected) is None
+    entries = count_entries(spark, tmp_path, sink)
+    assert {query for query, _, _ in entries} == {"rising", "alone", "climb"}
+    assert set(entries.values()) == {1}, "what was decided about plans is told once too"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ensue.cli.app import run_command
 from ensue.cli.progress import describe, make_display
 from ensue.spark.following import MicroBatch
 from ensue.spark.generator import Generator
+from ensue.spark.settings import FileSink
 
 SEQUENCE = "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 100"
 ROWS = [
@@ -49,9 +51,9 @@ def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(capsys)
 
 
-def save(path: Path) -> Path:
+def save(path: Path, rows: list[dict[str, Any]] = ROWS) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("type,ts,x\n" + "".join(f"{r['type']},{r['ts']},{r['x']}\n" for r in ROWS))
+    path.write_text("type,ts,x\n" + "".join(f"{r['type']},{r['ts']},{r['x']}\n" for r in rows))
     return path
 
 
@@ -90,6 +92,23 @@ def test_wrong_use(
     assert message in err
 
 
+def test_what_is_asked_of_plans(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr("ensue.cli.run_spark.run_pipeline", lambda pipeline, *_: made.append(pipeline))
+    source, journal = save(tmp_path / "e.csv"), tmp_path / "plans.jsonl"
+    for more in ([], ["--adapt"], ["--adapt", "threshold", "--planner", "order", "--journal", journal]):
+        assert shell("run", SEQUENCE, "-i", source, *more) == (0, "", "")
+    assert [pipeline.detection.adapt for pipeline in made] == [
+        None,
+        ensue.Adaptation(),
+        ensue.Adaptation(decision="threshold", planner="order"),
+    ]
+    assert [pipeline.journal for pipeline in made] == [None, None, FileSink("json", str(journal), single_file=True)]
+    code, _, err = shell("run", SEQUENCE, "-i", source, "--journal", journal)
+    assert code == 2
+    assert "give --adapt too" in err
+
+
 def test_a_wrong_pipeline_file(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text('queries = "PATTERN SEQ(A a, B b"\n')
@@ -111,6 +130,8 @@ def test_how_a_micro_batch_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     line = describe(batch)
     for part in ("micro-batch 3: 1,000 events", "2,000 events/s", "5 matches", "2 late", "1 rejected", "1.5 MB"):
         assert part in line
+    assert "plans" not in line
+    assert describe(replace(batch, planned=3, replaced=2)).endswith("2 plans replaced")
     for quiet, asked, terminal, told in ((True, True, True, ""), (False, False, False, line), (False, True, False, "")):
         with make_display(quiet, asked, terminal) as report:
             report(batch)
@@ -168,6 +189,27 @@ def test_a_stream_twice(spark: SparkSession, shell: Shell, tmp_path: Path) -> No
     code, _, err = shell(*[str(a).replace("WITHIN 100", "WITHIN 99") for a in arguments])
     assert code == 1
     assert "has changed" in err
+
+    more = [{"type": "AB"[n * n % 7 % 2], "ts": 10 + n * 10, "x": n * 37 % 11} for n in range(2_500)]
+    save(tmp_path / "in" / "more.csv", more)
+    (tmp_path / "p.toml").write_text(f"""
+        queries = "{SEQUENCE}"
+        source = {{ format = "csv", path = "in" }}
+        sink = {{ format = "json", path = "out" }}
+        stream = {{ checkpoint = "state", trigger = "available-now" }}
+        detect.adapt.every = 500
+        journal = {{ format = "json", path = "plans" }}
+    """)
+    code, _, err = shell("run", tmp_path / "p.toml")
+    assert code == 0
+    files = (tmp_path / "plans").glob("batch=*/part-*.json")
+    entries = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    replaced = sum(entry["method"] is not None for entry in entries)
+    assert f"plans: {len(entries)} times planned anew, {replaced} times replaced" in err
+    assert entries[0]["reason"] == "no plan has been made from statistics yet"
+    assert entries[0].keys() >= {"bucket", "query", "at", "old", "new", "statistics"}
+    found = ds.dataset(tmp_path / "out", format="json").to_table()["match_id"].to_pylist()
+    assert sorted(found) == sorted(match["match_id"] for match in ensue.run(ROWS + more, SEQUENCE))
 
 
 @pytest.mark.slow

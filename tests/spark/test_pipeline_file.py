@@ -102,7 +102,7 @@ def test_every_sink(sink: dict[str, Any], expected: object) -> None:
             {"stream": {"checkpoint": "c"}, "sink": {"format": "csv", "path": "x", "single_file": True}},
             "cannot write the one file",
         ),
-        ({"sink": {"format": "csv", "path": "x"}, "aside": {"format": "json", "path": "x"}}, "cannot both go to"),
+        ({"sink": {"format": "csv", "path": "x"}, "aside": {"format": "json", "path": "x"}}, "cannot share"),
         ({"queries": "nowhere.ensue"}, "there is no file"),
         ({"spark": {"packages": [1]}}, "Maven coordinates"),
     ],

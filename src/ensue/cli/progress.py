@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ensue.runtime.engine import Counts
     from ensue.spark.following import MicroBatch, Totals
 
 Report = Callable[["MicroBatch"], object]
@@ -47,7 +48,13 @@ def describe(batch: MicroBatch) -> str:
         f"micro-batch {batch.number}: {batch.received:,} events in {batch.seconds:.1f} s ({_pace(batch)}), "
         f"{batch.matches:,} matches, {batch.late:,} late, {batch.rejected:,} rejected, "
         f"watermark {batch.watermark or '-'}, state {_size(batch.state_bytes)} in {batch.state_rows:,} rows"
+        + (f", {batch.replaced:,} plans replaced" if batch.replaced else "")
     )
+
+
+def describe_plans(counts: Counts | Totals) -> str:
+    """What became of the plans, in a line."""
+    return f"plans: {counts.planned:,} times planned anew, {counts.replaced:,} times replaced"
 
 
 def make_table(batch: MicroBatch, totals: Totals) -> Table:
@@ -62,6 +69,8 @@ def make_table(batch: MicroBatch, totals: Totals) -> Table:
     table.add_row("late, rejected", f"{batch.late:,}, {batch.rejected:,}", f"{totals.late:,}, {totals.rejected:,}")
     table.add_row("watermark", batch.watermark or "-", "")
     table.add_row("state", f"{_size(batch.state_bytes)} in {batch.state_rows:,} rows", "")
+    if totals.planned:
+        table.add_row("plans replaced", f"{batch.replaced:,}", f"{totals.replaced:,}")
     return table
 
 

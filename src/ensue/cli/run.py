@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.core import ParameterSource
@@ -12,13 +12,13 @@ from click.core import ParameterSource
 from ensue.cli.options import schema_options
 from ensue.cli.schemas import ColumnNames
 
+if TYPE_CHECKING:
+    from ensue.runtime.adapting import Adaptation
+
 _LOCAL_ONLY = {
     "late": "--late",
     "rejects": "--rejects",
     "batch_size": "--batch-size",
-    "adapt": "--adapt",
-    "planner": "--planner",
-    "journal": "--journal",
 }
 _SPARK_ONLY = {
     "aside": "--aside",
@@ -73,6 +73,13 @@ class RunOptions:
     progress: bool
     verbose: bool
     quiet: bool
+
+    @property
+    def adaptation(self) -> Adaptation | None:
+        """How plans are to be adapted."""
+        from ensue.runtime.adapting import Adaptation
+
+        return None if self.adapt is None else Adaptation(planner=self.planner, decision=self.adapt)
 
 
 def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -146,16 +153,20 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     is_flag=False,
     flag_value="invariants",
     type=click.Choice(["invariants", "threshold", "unconditional", "static"]),
-    help="Local: keep plans fit for the stream, replanning by this rule. [with no value: invariants]",
+    help="Keep plans fit for the stream, replanning by this rule. [with no value: invariants]",
 )
 @click.option(
     "--planner",
     type=click.Choice(["rate", "greedy", "order", "zstream", "bushy"]),
     default="greedy",
     show_default=True,
-    help="Local: how --adapt makes plans.",
+    help="How --adapt makes plans.",
 )
-@click.option("--journal", metavar="FILE", help="Local: where --adapt writes what it decided and why, as JSON lines.")
+@click.option(
+    "--journal",
+    metavar="PATH",
+    help="Where --adapt tells what it decided and why: JSON lines; on Spark as the path is named.",
+)
 @click.option(
     "--on-limit",
     type=click.Choice(["error", "shed"]),
@@ -203,6 +214,7 @@ def run_command(
       ensue run "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" -i events.jsonl -o matches.parquet
       ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
       ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --lateness "10 seconds"
+      ensue run queries.ensue -i trades.csv -o matches/ --adapt --journal plans.jsonl
       ensue run queries.ensue -i stock --input-format generator --input-option rows=100000 --format table
       ensue run queries.ensue -i trades --input-format kafka --input-option kafka.bootstrap.servers=localhost:9092 \\
         --schema columns.toml --packages kafka
@@ -222,6 +234,8 @@ def run_command(
     if source is None:
         raise click.UsageError("Missing option '-i' / '--input': the events.")
     options = RunOptions(source=source, format=format_, **others)  # type: ignore[arg-type]
+    if options.journal is not None and options.adapt is None:
+        raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
     if backend == "spark" and source == "-":
         raise click.UsageError(
             "Spark cannot read standard input; leave --backend out to run in this process, or give a file"

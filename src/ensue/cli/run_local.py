@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ensue.cli.progress import describe_plans
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
@@ -44,8 +45,6 @@ def run_local(asked: RunOptions) -> None:
         raise click.UsageError(f"--backend local cannot read {asked.input_format}; leave --backend out to use Spark")
     if asked.format == "table":
         raise click.UsageError("--format table is Spark's; --backend local writes jsonl, csv or parquet")
-    if asked.journal is not None and asked.adapt is None:
-        raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
     text = read_text(asked.queries)
     program = choose_program(parse_whole(text), asked.names)
     allowed = None if asked.lateness is None else read_lateness(asked.lateness)
@@ -98,7 +97,7 @@ def run_local(asked: RunOptions) -> None:
                 lateness=allowed,
                 strict=asked.strict,
                 options=options,
-                adapt=None if asked.adapt is None else ensue.Adaptation(planner=asked.planner, decision=asked.adapt),
+                adapt=asked.adaptation,
             )
             for matches in find_matches(engine, events, asked.batch_size, aside):
                 if most is not None and asked.on_limit == "error" and engine.counts.matches > most:
@@ -247,9 +246,8 @@ def summarize(engine: Engine | RuleEngine, aside: Asides, clock: _Clock) -> str:
     if aside.first_reason is not None:
         where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
         lines.insert(1, f"first rejected: {aside.first_reason}{where}")
-    if engine.journal:
-        replaced = sum(entry.replaced for entry in engine.journal)
-        lines.append(f"plans: {len(engine.journal)} times planned anew, {replaced} times replaced")
+    if counts.planned:
+        lines.append(describe_plans(counts))
     if counts.shed_matches or counts.shed_partial_matches:
         lines.append(f"dropped: {counts.shed_matches:,} matches, {counts.shed_partial_matches:,} partial matches")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ensue.cli.progress import describe_plans
 from ensue.cli.quantities import read_lateness, read_size
 from ensue.cli.queries import QueryFault, choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
@@ -93,7 +94,9 @@ def make_pipeline(asked: RunOptions, program: Program) -> Pipeline:
             key=asked.key,
             strict=asked.strict,
             options=options,
+            adapt=asked.adaptation,
         ),
+        journal=None if asked.journal is None else FileSink(*_file(asked.journal, None, asked.stream)),
         aside=None if asked.aside is None else FileSink(*_file(asked.aside, None, asked.stream)),
         stream=make_stream(asked),
         spark=SparkSettings(asked.master, dict(asked.config), _packages(asked)),
@@ -220,6 +223,8 @@ def summarize(counts: Counts, seconds: float, aside: bool) -> str:
     ]
     if counts.rejected and not aside:
         lines.insert(1, "--aside PATH keeps the rejected rows, each with the reason")
+    if counts.planned:
+        lines.append(describe_plans(counts))
     return "\n".join(lines)
 
 
@@ -236,13 +241,15 @@ def run_stream(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
         finally:
             halt(query)
     if not asked.quiet:
-        ended = "stopped" if stop.is_set() else "ended"
-        click.echo(
-            f"{ended} after {totals.batches:,} micro-batches\n"
+        lines = [
+            f"{'stopped' if stop.is_set() else 'ended'} after {totals.batches:,} micro-batches",
             f"{totals.received:,} events in: {totals.processed:,} processed or held, {totals.late:,} late, "
-            f"{totals.rejected:,} rejected\n{totals.matches:,} matches; the same command goes on from here",
-            err=True,
-        )
+            f"{totals.rejected:,} rejected",
+            f"{totals.matches:,} matches; the same command goes on from here",
+        ]
+        if totals.planned:
+            lines.append(describe_plans(totals))
+        click.echo("\n".join(lines), err=True)
 
 
 @contextmanager

@@ -196,7 +196,7 @@ class Adapter:
         self.adaptation = adaptation
         self._schema = schema
         self.spent = Spent()
-        self.checks = 0
+        self.checks = self.planned = self.replaced = 0
         self._window = query_window(query, schema)
         self._planner = planner_named(adaptation.planner)
         self.watcher = Watcher(query, schema, adaptation.windows)
@@ -271,7 +271,9 @@ class Adapter:
             method = self._choose(old_cost, new_cost)
             replayed = swap(new, method)
             self.plan = new
+            self.replaced += 1
             self.spent.replacing += time.thread_time() - chosen
+        self.planned += 1
         reason = next(found for found in reasons if found is not None)
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
         return Entry(
@@ -321,7 +323,7 @@ class Adapter:
         return {
             "watched": watched,
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
-            "checks": self.checks,
+            "counts": [self.checks, self.planned, self.replaced],
             "rule": self._rule(),
             "windows": self.adaptation.windows,
         }, tables
@@ -335,7 +337,8 @@ class Adapter:
         """Take up what `dump` gave; by another rule it is planned anew at the next check."""
         if len(state["decisions"]) != len(self.branches):
             raise StateError(f"the state of query `{self.query.name}` is of another pattern")
-        self.checks, self.plan = int(state["checks"]), plan
+        self.checks, self.planned, self.replaced = state["counts"]
+        self.plan = plan
         if state["windows"] == self.adaptation.windows:
             self.watcher.load(state["watched"], tables)
             if state["rule"] == self._rule():

@@ -53,7 +53,7 @@ class Counts:
     """What became of the events: `received = processed + late + rejected + held`; `ignored` are part of `processed`.
 
     `held` wait for the watermark; `ignored` are of types that no query names. `shed` counts what limits made the
-    engine drop.
+    engine drop; `planned` how often plans were made anew, and `replaced` how often another one took over.
     """
 
     received: int = 0
@@ -65,6 +65,8 @@ class Counts:
     matches: int = 0
     shed_matches: int = 0
     shed_partial_matches: int = 0
+    planned: int = 0
+    replaced: int = 0
 
 
 class Engine:
@@ -155,6 +157,8 @@ class Engine:
             matches=self._matches,
             shed_matches=sum(state.shed_matches for _, state in self._pairs()),
             shed_partial_matches=sum(state.shed_partial for _, state in self._pairs()),
+            planned=sum(adapter.planned for adapter in self._adapters.values()),
+            replaced=sum(adapter.replaced for adapter in self._adapters.values()),
         )
 
     @property

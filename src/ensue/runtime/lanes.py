@@ -103,8 +103,19 @@ class Lane:
             later = old.evaluator.advance(old.state, now, old.evaluator.ranks(strings), ended=ended)
             found += [holding_old(block, old.first) for block in later]
         if self.retiring and not ended:
-            self.retiring = [old for old in self.retiring if old.until > now]
+            self._retire(now)
         return found
+
+    def _retire(self, now: int | None = None) -> None:
+        """Let go of the replaced plans that are done, or of all; what they have dropped stays counted."""
+        staying = []
+        for old in self.retiring:
+            if now is not None and old.until > now:
+                staying.append(old)
+            else:
+                self.state.shed_matches += old.state.shed_matches
+                self.state.shed_partial += old.state.shed_partial
+        self.retiring = staying
 
     def replace(
         self,
@@ -123,6 +134,8 @@ class Lane:
         """
         start = first if method == "side by side" or not recent else recent[0].number(0)
         state = evaluator.new_state(self.state.common, start)
+        if method == "replay":
+            self._retire()
         state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
         if method == "side by side":
             self.retiring.append(Retiring(self.evaluator, self.state, first, now + self.window))
@@ -132,13 +145,12 @@ class Lane:
             for batch in recent:
                 again.step(state, Reading(batch, evaluator.schema, strings))
             again.advance(state, now, again.ranks(strings), ended=False)
-            self.retiring = []
         self.evaluator, self.state = evaluator, state
 
 
 def unlimited(evaluator: Evaluator) -> Evaluator:
-    """The same without limits: what it finds is dropped at once."""
-    return replace(evaluator, options=replace(evaluator.options, max_matches=None, on_limit="error"))
+    """The same without a limit of matches: what it finds is dropped at once."""
+    return replace(evaluator, options=replace(evaluator.options, max_matches=None))
 
 
 def holding_old(block: MatchBlock, first: int) -> MatchBlock:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ensue.spark.counts import RunCounts
     from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
+    from ensue.spark.journal import journal_of
     from ensue.spark.logs import check_logs
     from ensue.spark.session import configure, make_session
 
@@ -18,6 +19,7 @@ _HOMES = {
     "configure": "ensue.spark.session",
     "detect": "ensue.spark.detection",
     "detect_with_aside": "ensue.spark.detection",
+    "journal_of": "ensue.spark.journal",
     "make_session": "ensue.spark.session",
     "matches_of": "ensue.spark.detection",
 }
@@ -30,6 +32,7 @@ __all__ = [
     "configure",
     "detect",
     "detect_with_aside",
+    "journal_of",
     "make_session",
     "matches_of",
 ]

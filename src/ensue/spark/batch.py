@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ensue.runtime.engine import Counts, Engine
 from ensue.runtime.rule_engine import RuleEngine
+from ensue.spark.journal import KIND as JOURNAL
+from ensue.spark.journal import write_entries
 from ensue.spark.recipe import Recipe, Shape
 from ensue.spark.routing import Group, Rows, quote
 from ensue.spark.survey import hashed_shard, plan_shards, sliced_shards
@@ -64,16 +67,18 @@ class _Finder:
         if POSITION in table.column_names:
             table = table.take(pc.sort_indices(table[POSITION])).drop_columns([POSITION])
         if SHARD not in table.column_names:
-            yield from self._find(table, (None, None))
+            context = TaskContext.get()
+            yield from self._find(table, 0 if context is None else context.partitionId())
             return
         numbers = table[SHARD].to_numpy()
         table = table.drop_columns([SHARD])
         found = np.unique(numbers)
         for shard in found:
             own = table if len(found) == 1 else table.filter(pa.array(numbers == shard))
-            yield from self._find(own, self.bounds.get(int(shard), (None, None)))
+            yield from self._find(own, int(shard))
 
-    def _find(self, table: pa.Table, bounds: tuple[int | None, int | None]) -> Iterator[pa.RecordBatch]:
+    def _find(self, table: pa.Table, shard: int) -> Iterator[pa.RecordBatch]:
+        bounds = self.bounds.get(shard, (None, None))
         engine = self.recipe.make_engine()
         self.recipe.bind(engine)
         for matches in engine.run_sorted(table, ROWS_AT_ONCE):
@@ -82,6 +87,7 @@ class _Finder:
                 for start in range(0, found.num_rows, ROWS_AT_ONCE):
                     yield from self.shape.matches(found.slice(start, ROWS_AT_ONCE))
         yield from set_aside(engine, self.shape)
+        yield from self.shape.notes(JOURNAL, write_entries(engine.journal, shard))
 
 
 def set_aside(engine: Engine | RuleEngine, shape: Shape) -> Iterator[pa.RecordBatch]:
@@ -91,16 +97,17 @@ def set_aside(engine: Engine | RuleEngine, shape: Shape) -> Iterator[pa.RecordBa
         if table is not None:
             last = table.num_columns - 1  # the reason
             yield from shape.aside(kind, table.remove_column(last), table.column(last).combine_chunks())
-    for reason in shed_reasons(Counts(), engine.counts):
-        yield from shape.note("shed", reason)
+    yield from shape.notes("shed", shed_reasons(Counts(), engine.counts))
 
 
-def shed_reasons(before: Counts, after: Counts) -> Iterator[str]:
+def shed_reasons(before: Counts, after: Counts) -> list[str]:
     """What was dropped between two counts because of a limit, in words."""
+    reasons = []
     for what in ("matches", "partial_matches"):
         dropped = getattr(after, f"shed_{what}") - getattr(before, f"shed_{what}")
         if dropped:
-            yield f"{dropped:,} {what.replace('_', ' ')} beyond max_{what}"
+            reasons.append(f"{dropped:,} {what.replace('_', ' ')} beyond max_{what}")
+    return reasons
 
 
 _ASIDE: tuple[tuple[str, Callable[[Engine | RuleEngine], pa.Table | None]], ...] = (

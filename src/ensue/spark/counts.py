@@ -9,6 +9,8 @@ from ensue.errors import EnsueError
 from ensue.events.schema import Schema
 from ensue.rules.program import Program
 from ensue.runtime.engine import Counts
+from ensue.spark.journal import KIND as JOURNAL
+from ensue.spark.journal import is_replacement
 from ensue.spark.routing import quote
 
 
@@ -42,8 +44,9 @@ class RunCounts:
     @staticmethod
     def found() -> list[Column]:
         """What is counted of output rows."""
-        kinds = {"late": "late", "rejected": "rejected", "matches": "match"}
-        return [F.count_if(F.col("kind") == kind).alias(name) for name, kind in kinds.items()]
+        kinds = {"late": "late", "rejected": "rejected", "matches": "match", "planned": JOURNAL}
+        counts = [F.count_if(F.col("kind") == kind).alias(name) for name, kind in kinds.items()]
+        return [*counts, F.count_if(is_replacement()).alias("replaced")]
 
     def get(self) -> Counts:
         """The counts; waits until the result has been computed."""
@@ -56,4 +59,6 @@ class RunCounts:
             rejected=found["rejected"],
             ignored=came["ignored"],
             matches=found["matches"],
+            planned=found["planned"],
+            replaced=found["replaced"],
         )

@@ -19,10 +19,12 @@ from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
+from ensue.runtime.adapting import Adapt, read_adapt
 from ensue.runtime.compiling import Queries, read_program, require_windows
 from ensue.runtime.engine import read_lateness
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
+from ensue.spark.journal import KIND as JOURNAL
 from ensue.spark.manifest import make_manifest
 from ensue.spark.recipe import Recipe, Shape, plain_types
 from ensue.spark.routing import Rows, carried_columns, group_program, group_queries
@@ -45,6 +47,7 @@ def detect(
     lateness: int | str | timedelta | Duration = 0,
     strict: bool = False,
     options: Options | None = None,
+    adapt: Adapt | bool | None = None,
     buckets: int | None = None,
     counts: RunCounts | None = None,
 ) -> DataFrame:
@@ -54,7 +57,8 @@ def detect(
     columns by which matches are kept apart, as PARTITION BY in each query would; equalities in the queries that do so
     are found without it. `lateness` is how far out of order events may come on a stream. `buckets` is how many
     states a stream's keys share, the number of shuffle partitions if it is not given; it stays the same for the life of
-    a checkpoint. `counts` is filled in when a finite DataFrame is computed.
+    a checkpoint. `counts` is filled in when a finite DataFrame is computed. `adapt` keeps plans fit for the stream, as
+    in `ensue.compile`: those of each bucket of a stream, or each shard of a finite input, by what comes there.
 
     With rules in `queries` (see docs/rules.md) what they derive comes out too, as rows with `rule`, `type`, `begin`,
     `end` and the attributes. The events of a program with rules travel together, spread by a variable that all its
@@ -68,7 +72,7 @@ def detect(
         alerts = detect(events, "PATTERN SEQ(Login a, !Logout x, Login b) WHERE a.user = b.user = x.user WITHIN 1 hour")
         alerts = events.transform(detect, queries, type="action", ts="event_time", lateness="10 minutes")
     """
-    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options())
+    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adapt)
     return matches_of(task.run(buckets, counts, prune=True))
 
 
@@ -84,16 +88,18 @@ def detect_with_aside(
     lateness: int | str | timedelta | Duration = 0,
     strict: bool = False,
     options: Options | None = None,
+    adapt: Adapt | bool | None = None,
     buckets: int | None = None,
     counts: RunCounts | None = None,
 ) -> DataFrame:
     """As `detect`, with what takes no part beside the matches: one DataFrame, to be computed once and taken apart.
 
     Its columns are `kind` ('match', 'late', 'rejected', or 'shed' for a note of what a limit made it drop), `reason`,
-    `event` (a struct of the row's columns) and `match` (a struct of the columns that `detect` gives). `matches_of` and
-    `aside_of` take it apart, for example in `foreachBatch`.
+    `event` (a struct of the row's columns) and `match` (a struct of the columns that `detect` gives). `adapt` adds rows
+    of kind 'journal', which tell what was decided about plans. `matches_of`, `aside_of` and `journal_of` take it apart,
+    for example in `foreachBatch`.
     """
-    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options())
+    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adapt)
     return task.run(buckets, counts, prune=False)
 
 
@@ -104,7 +110,7 @@ def matches_of(detected: DataFrame) -> DataFrame:
 
 def aside_of(detected: DataFrame) -> DataFrame:
     """The rows that take no part in what `detect_with_aside` gave: `kind`, `reason` and the row's columns."""
-    return detected.filter(F.col("kind") != "match").select("kind", "reason", "event.*")
+    return detected.filter(~F.col("kind").isin("match", JOURNAL)).select("kind", "reason", "event.*")
 
 
 class _Task:
@@ -122,6 +128,7 @@ class _Task:
         lateness: int | str | timedelta | Duration,
         strict: bool,
         options: Options,
+        adapt: Adapt | bool | None,
     ) -> None:
         self.events = events
         program = read_program(queries)
@@ -136,15 +143,14 @@ class _Task:
         if events.isStreaming:
             require_windows(self.queries)
         self._roles = (type, ts, begin, unit)
-        self._lateness, self._strict, self._options = lateness, strict, options
+        self._lateness, self._strict, self._options, self._adapt = lateness, strict, options, read_adapt(adapt)
         recipe = self._recipe(self.queries, to_arrow_schema(events.schema, timezone="UTC"))
         self.schema = recipe.schema
 
     def _recipe(self, queries: tuple[Query, ...], layout: pa.Schema) -> Recipe:
         allowed = read_lateness(self._lateness)
-        recipe = Recipe(
-            queries, layout, *self._roles, 0, self._strict, self._options, self.rules, self.events.isStreaming
-        )
+        streams = self.events.isStreaming
+        recipe = Recipe(queries, layout, *self._roles, 0, self._strict, self._options, self.rules, streams, self._adapt)
         return replace(recipe, lateness=allowed(recipe.schema) if callable(allowed) else allowed)
 
     def run(self, buckets: int | None, counts: RunCounts | None, *, prune: bool) -> DataFrame:

@@ -31,6 +31,8 @@ class MicroBatch:
     watermark: str | None
     state_rows: int
     state_bytes: int
+    planned: int = 0
+    replaced: int = 0
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class Totals:
     rejected: int = 0
     matches: int = 0
     seconds: float = 0.0
+    planned: int = 0
+    replaced: int = 0
 
     @property
     def processed(self) -> int:
@@ -57,6 +61,8 @@ class Totals:
         self.rejected += batch.rejected
         self.matches += batch.matches
         self.seconds += batch.seconds
+        self.planned += batch.planned
+        self.replaced += batch.replaced
 
 
 def follow(
@@ -119,4 +125,6 @@ def _micro_batch(progress: Any) -> MicroBatch:
         watermark=None if watermark is None or watermark.startswith("1970-01-01T00:00:00.000") else watermark,
         state_rows=sum(operator.numRowsTotal for operator in operators),
         state_bytes=sum(operator.memoryUsedBytes for operator in operators),
+        planned=found.planned if found else 0,
+        replaced=found.replaced if found else 0,
     )

@@ -14,6 +14,7 @@ from pyspark import TaskContext
 
 from ensue.events.intake import Intake
 from ensue.events.schema import TimeUnit
+from ensue.spark.journal import KIND as JOURNAL
 from ensue.spark.recipe import Recipe, Shape
 
 BUCKET = "__ensue_bucket"
@@ -140,8 +141,8 @@ class Unpacker:
                 table = read_table(data.as_buffer().to_pybytes())
                 if kind == "match":
                     yield from self.shape.matches(table)
-                elif kind == "shed":
-                    yield from self.shape.note(kind, table["reason"][0].as_py())
+                elif kind in ("shed", JOURNAL):
+                    yield from self.shape.notes(kind, table["reason"].combine_chunks())
                 else:
                     last = table.num_columns - 1  # the reason
                     reasons = table.column(last).combine_chunks()

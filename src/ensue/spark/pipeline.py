@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from ensue.spark.checkpoint import open_checkpoint
 from ensue.spark.counts import RunCounts
 from ensue.spark.detection import aside_of, detect, detect_with_aside, matches_of
 from ensue.spark.failures import SparkFailure, translated
+from ensue.spark.journal import KIND as JOURNAL
+from ensue.spark.journal import journal_objects, journal_of
 from ensue.spark.objects import drop_field, match_objects, row_objects
 from ensue.spark.session import make_session
 from ensue.spark.settings import FileSink, Pipeline, SparkSettings
@@ -61,17 +63,17 @@ def run_batch(spark: SparkSession, pipeline: Pipeline) -> Counts:
         raise PlanError("this pipeline is a stream; start_stream runs it")
     with translated():
         events = read_events(spark, pipeline.source, numeric=_numbers(pipeline))
-        writer = make_writer(spark, pipeline.sink, None)
-        writer.prepare()
         counts = RunCounts()
         arguments = {**_arguments(pipeline), "counts": counts}
-        if pipeline.aside is None and isinstance(pipeline.sink, FileSink):
+        if pipeline.aside is None and pipeline.journal is None and isinstance(pipeline.sink, FileSink):
+            writer = make_writer(spark, pipeline.sink, None)
+            writer.prepare()
             writer.write(match_rows(pipeline, detect(events, pipeline.program, **arguments)))
             return counts.get()
-        aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, None)
-        if aside is not None:
-            aside.prepare()
-        _split(pipeline, detect_with_aside(events, pipeline.program, **arguments), writer, aside)
+        writers = _make_writers(spark, pipeline, None)
+        for one in writers.values():
+            one.prepare()
+        _split(pipeline, detect_with_aside(events, pipeline.program, **arguments), writers)
         return counts.get()
 
 
@@ -85,32 +87,32 @@ def start_stream(spark: SparkSession, pipeline: Pipeline) -> StreamingQuery:
         checkpoint = open_checkpoint(spark, pipeline, events.schema)
         arguments = {**_arguments(pipeline), "buckets": checkpoint.buckets, "lateness": pipeline.detection.lateness}
         detected = detect_with_aside(events, pipeline.program, **arguments)
-        writer = make_writer(spark, pipeline.sink, checkpoint.run)
-        aside = None if pipeline.aside is None else make_writer(spark, pipeline.aside, checkpoint.run)
+        writers = _make_writers(spark, pipeline, checkpoint.run)
         checkpoint.save(spark)
-        for one in (writer, aside):
-            if one is not None:
-                one.prepare()
-        stream = detected.writeStream.foreachBatch(_batch_writer(pipeline, writer, aside))
+        for one in writers.values():
+            one.prepare()
+        stream = detected.writeStream.foreachBatch(lambda rows, batch: _split(pipeline, rows, writers, batch))
         return stream.option("checkpointLocation", checkpoint.spark_path).trigger(**trigger).start()
 
 
-def _batch_writer(pipeline: Pipeline, writer: Writer, aside: Writer | None) -> Callable[[DataFrame, int], None]:
-    """What is done with each micro-batch."""
-    return lambda detected, batch: _split(pipeline, detected, writer, aside, batch)
+def _make_writers(spark: SparkSession, pipeline: Pipeline, run: str | None) -> dict[str, Writer]:
+    """The writers of what a pipeline writes; `run` names a stream, None is a batch."""
+    sinks = {"matches": pipeline.sink, "aside": pipeline.aside, "journal": pipeline.journal}
+    return {name: make_writer(spark, sink, run) for name, sink in sinks.items() if sink is not None}
 
 
-def _split(
-    pipeline: Pipeline, detected: DataFrame, writer: Writer, aside: Writer | None, batch: int | None = None
-) -> None:
+def _split(pipeline: Pipeline, detected: DataFrame, writers: Mapping[str, Writer], batch: int | None = None) -> None:
     """Compute what was detected once, take it apart, and write the parts."""
     kept = detected.persist()
     try:
-        is_match = F.col("kind") == "match"
-        found, others = kept.agg(F.count_if(is_match), F.count_if(~is_match)).collect()[0]
-        writer.write(match_rows(pipeline, matches_of(kept), found, batch))
-        if aside is not None:
-            aside.write(aside_rows(aside_of(kept), others, batch))
+        is_match, is_entry = F.col("kind") == "match", F.col("kind") == JOURNAL
+        counts = (F.count_if(is_match), F.count_if(is_entry), F.count(F.lit(1)))
+        found, entries, total = kept.agg(*counts).collect()[0]
+        writers["matches"].write(match_rows(pipeline, matches_of(kept), found, batch))
+        if "aside" in writers:
+            writers["aside"].write(aside_rows(aside_of(kept), total - found - entries, batch))
+        if "journal" in writers:
+            writers["journal"].write(Rows(journal_of(kept), lambda: journal_objects(kept), entries, batch))
     finally:
         kept.unpersist()
 
@@ -144,6 +146,7 @@ def _arguments(pipeline: Pipeline) -> dict[str, Any]:
         "key": detection.key,
         "strict": detection.strict,
         "options": detection.options,
+        "adapt": detection.adapt,
     }
 
 

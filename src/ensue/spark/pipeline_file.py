@@ -15,6 +15,7 @@ from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
+from ensue.runtime.adapting import Adaptation, read_adapt
 from ensue.runtime.compiling import read_program
 from ensue.spark.settings import (
     FILE_FORMATS,
@@ -120,12 +121,13 @@ def read_pipeline(values: Mapping[str, Any], folder: Path) -> Pipeline:
     sink = _read(top, "sink", lambda table: _read_sink(table, folder), "where matches go")
     detection = _read(top, "detect", _read_detection) or Detection()
     aside = _read(top, "aside", lambda table: _read_sink(table, folder))
+    journal = _read(top, "journal", lambda table: _read_sink(table, folder))
     stream = _read(top, "stream", lambda table: _read_stream(table, folder))
     spark = _read(top, "spark", _read_spark) or SparkSettings()
     top.finish()
     assert source is not None
     assert sink is not None
-    return Pipeline(program.queries, source, sink, detection, aside, stream, spark, program.definitions)
+    return Pipeline(program.queries, source, sink, detection, aside, stream, spark, program.definitions, journal)
 
 
 def _read(top: Table, name: str, read: Callable[[Table], T], missing: str | None = None) -> T | None:
@@ -226,7 +228,30 @@ def _read_detection(table: Table) -> Detection:
         strict=table.get("strict", bool, False),
         buckets=table.get("buckets", int),
         options=_read(table, "limits", _read_limits) or Options(),
+        adapt=_read_adapt(table),
     )
+
+
+def _read_adapt(table: Table) -> Adaptation | None:
+    """How plans are adapted: true, the name of a decision, or a table."""
+    given = table.get("adapt", (bool, str, dict), False)
+    try:
+        return _read(table, "adapt", _read_adaptation) if isinstance(given, dict) else read_adapt(given)
+    except PlanError as error:
+        raise PlanError(str(error) if str(error).startswith("[") else f"{table.place('adapt')}: {error}") from error
+
+
+def _read_adaptation(table: Table) -> Adaptation:
+    given = {
+        "decision": table.get("decision", str),
+        "planner": table.get("planner", str),
+        "every": table.get("every", int),
+        "budget": table.get("budget", float),
+        "windows": table.get("windows", float),
+        "method": table.get("method", str),
+        "stored": table.get("stored", bool),
+    }
+    return Adaptation(**{name: value for name, value in given.items() if value is not None})
 
 
 def _read_limits(table: Table) -> Options:

@@ -11,6 +11,7 @@ from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.query import Query
 from ensue.rules.program import Program, Statement
+from ensue.runtime.adapting import Adaptation
 from ensue.runtime.engine import Engine
 from ensue.runtime.making import make_engine
 from ensue.runtime.matches import Matches, conform
@@ -35,6 +36,7 @@ class Recipe:
     options: Options
     rules: tuple[Statement, ...] = ()
     is_stream: bool = False
+    adapt: Adaptation | None = None
 
     def make_engine(self) -> Engine | RuleEngine:
         """An engine that has not seen the columns yet: for `restore`, or `bind`."""
@@ -48,6 +50,7 @@ class Recipe:
             lateness=self.lateness,
             strict=self.strict,
             options=self.options,
+            adapt=self.adapt,
         )
 
     def bind(self, engine: Engine | RuleEngine) -> Matches:
@@ -84,9 +87,9 @@ class Shape:
         """Rows that take no part as output rows."""
         return self._rows(kind, reasons, _structs(table, self.event), None)
 
-    def note(self, kind: str, reason: str) -> list[pa.RecordBatch]:
-        """One output row that is neither an event nor a match."""
-        return self._rows(kind, [reason], None, None)
+    def notes(self, kind: str, reasons: Sequence[str] | pa.Array) -> list[pa.RecordBatch]:
+        """Output rows that are neither events nor matches."""
+        return self._rows(kind, reasons, None, None)
 
     def _rows(
         self,

@@ -11,6 +11,7 @@ from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.pattern.query import Query
 from ensue.rules.program import Program, Statement
+from ensue.runtime.adapting import Adaptation
 from ensue.runtime.compiling import require_windows
 
 SOURCE_FORMATS = ("parquet", "csv", "json", "delta", "kafka", "generator")
@@ -54,6 +55,7 @@ class Detection:
     strict: bool = False
     buckets: int | None = None
     options: Options = field(default_factory=Options)
+    adapt: Adaptation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,9 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Events in, matches out. `aside` is where late and rejected rows go; with `stream` it runs until it is stopped.
+    """Events in, matches out. `aside` is where late and rejected rows go, `journal` what was decided about plans.
 
-    `rules` are declarations and rules beside the queries.
+    With `stream` it runs until it is stopped. `rules` are declarations and rules beside the queries.
     """
 
     queries: tuple[Query, ...]
@@ -158,6 +160,7 @@ class Pipeline:
     stream: Stream | None = None
     spark: SparkSettings = field(default_factory=SparkSettings)
     rules: tuple[Statement, ...] = ()
+    journal: Sink | None = None
 
     @property
     def program(self) -> Program:
@@ -170,13 +173,23 @@ class Pipeline:
                 f"derived events cannot go to a {sink_format(self.sink)}: they have no match_id that would tell a "
                 "repeated one; write them to files or to Kafka"
             )
-        if isinstance(self.aside, JdbcSink | WebhookSink):
-            raise PlanError(
-                f"late and rejected rows cannot go to a {sink_format(self.aside)}: they have no match_id that would "
-                f"tell a repeated one; the formats of [aside] are {', '.join(ASIDE_FORMATS)}"
-            )
-        if isinstance(self.sink, FileSink) and isinstance(self.aside, FileSink) and self.sink.path == self.aside.path:
-            raise PlanError(f"matches and rows set aside cannot both go to {self.sink.path}; give each its own folder")
+        for name, what, sink in (
+            ("aside", "late and rejected rows", self.aside),
+            ("journal", "entries of the journal", self.journal),
+        ):
+            if isinstance(sink, JdbcSink | WebhookSink):
+                raise PlanError(
+                    f"{what} cannot go to a {sink_format(sink)}: they have no match_id that would tell a repeated one; "
+                    f"the formats of [{name}] are {', '.join(ASIDE_FORMATS)}"
+                )
+        if self.journal is not None and self.detection.adapt is None:
+            raise PlanError("the journal tells how plans are adapted, and they are not: ask for adapt too")
+        paths = [sink.path for sink in (self.sink, self.aside, self.journal) if isinstance(sink, FileSink)]
+        for path in paths:
+            if paths.count(path) > 1:
+                raise PlanError(
+                    f"matches, rows set aside and the journal cannot share {path}; give each its own folder"
+                )
         if self.stream is not None:
             self._check_stream()
         elif self.detection.lateness != 0:
@@ -187,7 +200,7 @@ class Pipeline:
 
     def _check_stream(self) -> None:
         require_windows(self.queries)
-        for sink in (self.sink, self.aside):
+        for sink in (self.sink, self.aside, self.journal):
             if isinstance(sink, FileSink) and sink.single_file:
                 raise PlanError(
                     f"a stream writes a folder for each micro-batch and cannot write the one file {sink.path}; "

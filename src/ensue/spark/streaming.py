@@ -21,11 +21,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ensue.errors import StateError
 from ensue.events.schema import DType, Schema, TimeUnit
 from ensue.events.times import MICROSECONDS
-from ensue.runtime.engine import Engine
+from ensue.runtime.engine import Counts, Engine
 from ensue.runtime.matches import Matches
 from ensue.runtime.rule_engine import RuleEngine
 from ensue.spark.batch import ROWS_AT_ONCE, shed_reasons
 from ensue.spark.buckets import bucket_names
+from ensue.spark.journal import KIND as JOURNAL
+from ensue.spark.journal import write_entries
 from ensue.spark.manifest import describe_changes
 from ensue.spark.packing import BUCKET, END, META, PACKET_DDL, PRIMARY, Packer, Unpacker, read_table, write_table
 from ensue.spark.recipe import Recipe, Shape
@@ -61,12 +63,12 @@ def detect_stream(
     names = bucket_names(buckets)
     columns: list[Column] = []
     relevant = unreadable
-    owners: dict[int, int] = {}
+    owners: dict[int, tuple[int, int]] = {}
     for number, group in enumerate(groups):
         mine = rows.is_relevant(group) if rows.is_timed else F.lit(True)  # texts move the time of engines alone
         relevant = relevant | mine
         own = [name + (number << 20) for name in names] if group.key is not None else [number << 20]
-        owners |= dict.fromkeys(own, number)
+        owners |= {name: (number, place) for place, name in enumerate(own)}
         place: Column = F.lit(own[0])
         if group.key is not None:
             choices = F.array(*(F.lit(name) for name in own))
@@ -113,9 +115,9 @@ class Clock:
 
 
 class Detector(StatefulProcessor):
-    """The state operator: an engine a bucket."""
+    """The state operator: an engine a bucket. `owners` has the group of each bucket and its place in it."""
 
-    def __init__(self, recipes: tuple[Recipe, ...], owners: dict[int, int], clock: Clock) -> None:
+    def __init__(self, recipes: tuple[Recipe, ...], owners: dict[int, tuple[int, int]], clock: Clock) -> None:
         self._recipes = recipes
         self._owners = owners
         self._clock = clock
@@ -142,22 +144,23 @@ class Detector(StatefulProcessor):
             table = table.filter(pa.array(~late))
         hidden = [name for name in (END, PRIMARY) if name in table.column_names]
         yield from _match_packets(engine.push(table.drop_columns(hidden), together=True))
-        for reason in shed_reasons(before, engine.counts):
-            yield Row(kind="shed", data=write_table(pa.table({"reason": [reason]})))
+        yield from self._notes(bucket, engine, before)
         self._store(engine)
 
     def handleExpiredTimer(self, key: tuple[int], timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Let time reach the watermark in a bucket that waits for it."""
         (bucket,) = key
         engine = self._load(bucket)
+        before = engine.counts
         yield from self._move(engine, timerValues)
+        yield from self._notes(bucket, engine, before)
         self._store(engine)
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def _load(self, bucket: int) -> Engine | RuleEngine:
-        recipe = self._recipes[self._owners[bucket]]
+        recipe = self._recipes[self._owners[bucket][0]]
         engine = recipe.make_engine()
         if self._state.exists():
             stored = self._state.get()
@@ -171,6 +174,13 @@ class Detector(StatefulProcessor):
         watermark = timers.getCurrentWatermarkInMs()
         if watermark > 0:  # Spark's watermark stands at 0 until there is one
             yield from _match_packets(engine.advance(self._clock.from_milliseconds(watermark)))
+
+    def _notes(self, bucket: int, engine: Engine | RuleEngine, before: Counts) -> Iterator[Row]:
+        """What was dropped because of a limit, and what was decided about plans."""
+        entries = write_entries(engine.take_journal(), self._owners[bucket][1])
+        for kind, reasons in (("shed", shed_reasons(before, engine.counts)), (JOURNAL, entries)):
+            if reasons:
+                yield Row(kind=kind, data=write_table(pa.table({"reason": reasons})))
 
     def _store(self, engine: Engine | RuleEngine) -> None:
         self._state.update((engine.snapshot(),))
