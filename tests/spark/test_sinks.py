@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ensue
 from ensue.cli.sinks import flatten as flatten_local
 from ensue.errors import EnsueError, InputError, StateError
+from ensue.rules.program import Program
 from ensue.spark.detection import detect
 from ensue.spark.failures import translate
 from ensue.spark.objects import flatten, match_objects, row_objects
@@ -32,6 +33,7 @@ EVENTS = [
 QUERIES = ensue.parse(
     "QUERY pair PATTERN SEQ(A a, B+ b[]) WITHIN 100; QUERY part PATTERN B b PARTITION BY k WITHIN 5 RETURN b.x AS big"
 )
+PROGRAM = Program(QUERIES)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def matches(spark: SparkSession) -> Iterator[DataFrame]:
 
 
 def rows(frame: DataFrame, batch: int | None = None) -> Rows:
-    objects = (lambda: match_objects(frame, QUERIES)) if "match_id" in frame.columns else (lambda: row_objects(frame))
+    objects = (lambda: match_objects(frame, PROGRAM)) if "match_id" in frame.columns else (lambda: row_objects(frame))
     return Rows(frame, objects, frame.count(), batch)
 
 
@@ -62,7 +64,7 @@ def by_id(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_objects_are_those_of_the_engine(matches: DataFrame) -> None:
-    found = [json.loads(row.value) for row in match_objects(matches, QUERIES).collect()]
+    found = [json.loads(row.value) for row in match_objects(matches, PROGRAM).collect()]
     assert by_id(found) == by_id(ensue.run(EVENTS, QUERIES).to_pylist())
 
 

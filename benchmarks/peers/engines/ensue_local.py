@@ -62,6 +62,8 @@ def run_once(job: Job, stream: Stream, events: int, budget: float) -> Reading:
         return len(found)
 
     reading = drive(push, events, budget)
+    if by_counters:  # the row of the last timestamp comes when no more events of it can
+        sums += pc.sum(engine.flush().to_arrow()["count"]).as_py() or 0
     if is_counted and not by_counters:
         triggers = nth[: reading.events].max(initial=-1) + 1
         sums += int((firsts[: reading.events] * np.minimum(until[: reading.events], triggers)).sum())

@@ -21,13 +21,14 @@ from ensue.rules.program import Program
 def find_rule_spread(program: Program, plans: Mapping[str, Sequence[RulePlan]], schema: Schema, wide: Schema) -> Spread:
     """How a program's events may be spread; `wide` is the schema with the columns of derived events, for its queries.
 
+    >>> from ensue.events.schema import DType
     >>> from ensue.language import parse_program
     >>> from ensue.planning.rule_programs import plan_program
     >>> program = parse_program("EVENT a(k: int); RULE b(k) <- i: a(k), j: a(k), i BEFORE j BY < 10;")
     >>> schema = Schema({"type": DType.STRING, "ts": DType.INT, "k": DType.INT})
     >>> spread = find_rule_spread(program, plan_program(program, schema)[1], schema, schema)
     >>> spread.key.every, spread.window
-    (('k',), 11)
+    (('k',), 10)
     """
     bodies = [plan.body for own in plans.values() for plan in own]
     queries = [find_spread(query, wide) for query in program.queries]
