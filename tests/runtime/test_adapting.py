@@ -19,6 +19,7 @@ from ensue.pattern.query import Query
 from ensue.planning.decisions import ByInvariants, Decision
 from ensue.planning.invariants import Watch
 from ensue.planning.plan import Plan, every_order, every_tree
+from ensue.runtime import layout
 from ensue.runtime.adapting import Adapter
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.engine import Engine
@@ -283,6 +284,43 @@ def test_a_branch_is_planned_anew_for_itself() -> None:
     planned = [entry for entry in engine.journal if entry.replaced]
     assert len({entry.new.split(" | ")[0] for entry in planned}) > 1
     assert len({entry.new.split(" | ")[1] for entry in planned}) == 1
+
+
+def inverting(events: int, rates: tuple[int, ...]) -> pa.Table:
+    """Types of these rates, and from the middle on the other way round; x falls from type to type."""
+    dice = np.random.default_rng(3)
+    shares = np.array(rates) / sum(rates)
+    halves = [dice.choice(len(rates), events // 2, p=p) for p in (shares, shares[::-1])]
+    kinds = np.concatenate(halves)
+    return pa.table({"type": np.array(list("ABCD"))[kinds], "ts": np.arange(events), "x": dice.normal(-2.3 * kinds)})
+
+
+def stored_in_halves(engine: Engine, events: pa.Table) -> tuple[int, int]:
+    """How many partial matches were stored in each half of a stream, those that a replacement made again included."""
+    found = [0, 0]
+    state = None
+    for start in range(0, events.num_rows, 500):
+        before = 0 if state is None else int(state.arena[layout.S_CREATED])
+        engine.push(events.slice(start, 500))
+        now = engine._lanes[0].state
+        found[2 * start >= events.num_rows] += int(now.arena[layout.S_CREATED]) - (before if now is state else 0)
+        state = now
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("planner", ["greedy", "zstream"])
+def test_rates_that_invert_make_five_times_the_work_for_a_plan_that_stays(planner: str) -> None:
+    events = inverting(60_000, (100, 22, 5, 1))
+    query = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 800"
+    first = ensue.compile(query, adapt=ensue.Adaptation(planner=planner, every=4_000))
+    first.push(events.slice(0, 4_000))
+    plan = first.plan_of("q1")
+    still = ensue.compile(query, plan=plan)
+    moving = ensue.compile(query, plan=plan, adapt=ensue.Adaptation(planner=planner, every=1_000))
+    early, late = stored_in_halves(still, events), stored_in_halves(moving, events)
+    assert late[0] < 1.2 * early[0]
+    assert 5 * late[1] < early[1], f"{late[1]:,} partial matches where the first plan makes {early[1]:,}"
+    assert still.counts.matches == moving.counts.matches
 
 
 def test_what_cannot_be_adapted_runs_as_it_is() -> None:

@@ -34,16 +34,20 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class TreeCost:
-    """The cost of a tree of this shape, under whatever figures."""
+    """The cost of the parts of a tree of this shape, under whatever figures.
+
+    What the root gives is the same for all trees over a set. Leaving it out changes no comparison, and a distance
+    speaks of what can differ, however many matches are expected (of all numbers the one that is furthest off).
+    """
 
     tree: Tree
 
     def value(self, costs: Costs) -> float:
         """The cost under some figures."""
-        return costs.tree(self.tree)
+        return costs.parts(self.tree)
 
     def __str__(self) -> str:
-        return f"cost{show(self.tree)}" if isinstance(self.tree, Join) else f"events({self.tree.variable})"
+        return f"parts{show(self.tree)}" if isinstance(self.tree, Join) else f"events({self.tree.variable})"
 
 
 @dataclass(frozen=True, slots=True)

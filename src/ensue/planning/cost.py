@@ -96,6 +96,10 @@ class Costs:
         """The partial matches of all nodes of a tree."""
         return self._tree(tree)[1]
 
+    def parts(self, tree: Tree) -> float:
+        """The partial matches of all nodes of a tree but its root; of a leaf the events."""
+        return self.tree(tree) if isinstance(tree, Leaf) else self.tree(tree.left) + self.tree(tree.right)
+
     def whole(self, tree: Tree) -> float:
         """What a branch's plan costs: its tree, and a look at each match for each negated item."""
         names, cost = self._tree(tree)

@@ -220,7 +220,7 @@ def load_decision(data: Mapping[str, Any]) -> Decision:
 
 
 def gain_of(figures: Figures, old: Tree, new: Tree) -> float:
-    """The share of the old tree's cost that the new one saves under those figures; negative if it costs more."""
+    """The share of the cost of the old tree's parts that the new one saves under those figures, negative if none."""
     costs = Costs(figures)
-    before = costs.whole(old)
-    return 1.0 - costs.whole(new) / before if before > 0 else 0.0
+    before = costs.parts(old)
+    return 1.0 - costs.parts(new) / before if before > 0 else 0.0

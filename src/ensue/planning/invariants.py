@@ -162,7 +162,7 @@ class _Picker:
 
     def _frozen(self, comparison: BlockComparison) -> BlockComparison:
         left, right = self._freeze(comparison.left), self._freeze(comparison.right)
-        return replace(comparison, left=left, right=right)
+        return replace(comparison, left=left, right=right, values=(left.value(self.costs), right.value(self.costs)))
 
     def _freeze(self, side: Side) -> Side:
         if not isinstance(side, TreeCost) or isinstance(side.tree, Leaf):

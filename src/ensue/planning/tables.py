@@ -51,11 +51,11 @@ class Table(ABC):
         card = self.costs.card(self.members(names))
         best, chosen = float("inf"), None
         for left, right in self.splits(names):
-            cost = (self.best[left] + self.best[right]) + card
+            cost = self.best[left] + self.best[right]
             if chosen is None or cost < best:
                 best, chosen = cost, (left, right)
         assert chosen is not None
-        self.best[names] = best
+        self.best[names] = best + card
         self.splits_of_best[names] = chosen
 
     def members(self, names: int) -> frozenset[str]:

@@ -72,7 +72,7 @@ class Adaptation:
     decision: str | Decision = "invariants"
     every: int | None = None
     budget: float = 0.01
-    windows: float = 8.0
+    windows: float = 4.0
     method: Literal["auto", "replay", "side by side"] = "auto"
     stored: bool = True
 
