@@ -129,6 +129,8 @@ class RuleEngine:
             matches=self._derived + inner.matches,
             shed_matches=inner.shed_matches,
             shed_partial_matches=inner.shed_partial_matches,
+            planned=inner.planned,
+            replaced=inner.replaced,
         )
 
     @property

@@ -138,19 +138,17 @@ class _Task:
         self.rules = program.definitions
         self.queries = _keyed(program.queries, key)
         if events.isStreaming:
-            counted = next((query.name for query in self.queries if query.aggregates), None)
-            if counted is not None:
-                raise PlanError(
-                    f"query `{counted}`: AGG runs in-process and on finite DataFrames, not on streams of Spark yet"
-                )
             require_windows(self.queries)
         self._roles = (type, ts, begin, unit)
         self._lateness, self._strict, self._options, self._adapt = lateness, strict, options, read_adapt(adapt)
         recipe = self._recipe(self.queries, to_arrow_schema(events.schema, timezone="UTC"))
         self.schema = recipe.schema
-        counted = next((query.name for query in self.queries if query.aggregates), None)
-        if counted is not None:
-            raise PlanError(f"query `{counted}`: AGG runs in-process (`ensue.run`, `ensue.compile`), not on Spark yet")
+        if events.isStreaming:
+            counted = next((query.name for query in self.queries if query.aggregates), None)
+            if counted is not None:
+                raise PlanError(
+                    f"query `{counted}`: AGG runs in-process and on finite DataFrames, not on streams of Spark yet"
+                )
 
     def _recipe(self, queries: tuple[Query, ...], layout: pa.Schema) -> Recipe:
         allowed = read_lateness(self._lateness)

@@ -36,7 +36,7 @@ def journal_of(detected: DataFrame) -> DataFrame:
     match = detected.schema["match"].dataType
     assert isinstance(match, T.StructType)
     entries = detected.filter(F.col("kind") == KIND).select(F.from_json("reason", _ENTRY).alias("entry"))
-    return entries.select("entry.*").withColumn("at", _time(F.col("at"), match["detected_at"].dataType))
+    return entries.select("entry.*").withColumn("at", _time(F.col("at"), match["end"].dataType))
 
 
 def journal_objects(detected: DataFrame) -> DataFrame:
