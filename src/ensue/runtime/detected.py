@@ -381,7 +381,8 @@ class DetectedEvaluator:
         due = [int(state.points[0, 0]) + 1] if len(state.points) else []
         if self.query.emit_on_change and len(state.matches):
             moments = state.matches[:, [_KNOWN, _EXPIRES]]
-            due += [int(moment) + 1 for moment in moments.min(axis=0) if moment < LAST]
+            ahead = moments[(moments >= state.reached) & (moments < LAST)]
+            due += [int(ahead.min()) + 1] if len(ahead) else []
         waiting = self.inner.next_due(state.inner)
         return min([*due, *([] if waiting is None else [waiting])], default=None)
 

@@ -143,12 +143,6 @@ class _Task:
         self._lateness, self._strict, self._options, self._adapt = lateness, strict, options, read_adapt(adapt)
         recipe = self._recipe(self.queries, to_arrow_schema(events.schema, timezone="UTC"))
         self.schema = recipe.schema
-        if events.isStreaming:
-            counted = next((query.name for query in self.queries if query.aggregates), None)
-            if counted is not None:
-                raise PlanError(
-                    f"query `{counted}`: AGG runs in-process and on finite DataFrames, not on streams of Spark yet"
-                )
 
     def _recipe(self, queries: tuple[Query, ...], layout: pa.Schema) -> Recipe:
         allowed = read_lateness(self._lateness)
