@@ -8,13 +8,14 @@ comparison is strict only where the other side would have won a tie.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any, TypeAlias, assert_never
 
 from ensue.errors import StateError
 from ensue.planning.cost import Costs
-from ensue.planning.plan import Join, Leaf, Tree, dump_tree, load_tree, variables_of
+from ensue.planning.latency import Timings, latency_of
+from ensue.planning.plan import Join, Leaf, Plan, Tree, dump_tree, load_tree, variables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,22 @@ class FrozenCost:
         return f"cost{show(self.tree)}"
 
 
-Side: TypeAlias = Growth | TreeCost | FrozenCost
+@dataclass(frozen=True, slots=True)
+class ExpectedLatency:
+    """The expected latency of a tree with what it stores, in seconds; beyond a utilisation of 1 see `Latency.rank`."""
+
+    tree: Tree
+    timings: Timings
+
+    def value(self, costs: Costs) -> float:
+        """The latency under some figures."""
+        return latency_of(costs, self.tree, self.timings).rank
+
+    def __str__(self) -> str:
+        return f"latency({Plan((self.tree,))})"
+
+
+Side: TypeAlias = Growth | TreeCost | FrozenCost | ExpectedLatency
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +142,7 @@ class Planned:
 
     `blocks` are those of the tree, first to last or leaves to root. `table` are the sub-plans that a planner by dynamic
     programming held in its table beside, if they were asked for: all together decide which plan comes out.
-    `planner` is the name of the one that made it.
+    `planner` is the name of the one that made it, `measure` makes of a tree what it compares whole trees by.
     """
 
     planner: str
@@ -134,6 +150,7 @@ class Planned:
     cost: float
     blocks: tuple[Block, ...]
     table: tuple[Block, ...] = ()
+    measure: Callable[[Tree], Side] = field(default=TreeCost, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.planner}: {show(self.tree)}, cost {self.cost:.6g}"
@@ -151,9 +168,11 @@ def choose(costs: Costs, candidates: Sequence[Side]) -> tuple[int, tuple[BlockCo
     return best, won
 
 
-def compare_trees(costs: Costs, left: Tree, right: Tree) -> BlockComparison:
+def compare_trees(
+    costs: Costs, left: Tree, right: Tree, measure: Callable[[Tree], Side] = TreeCost
+) -> BlockComparison:
     """That one tree costs no more than another."""
-    sides = TreeCost(left), TreeCost(right)
+    sides = measure(left), measure(right)
     return BlockComparison(*sides, False, (sides[0].value(costs), sides[1].value(costs)))
 
 
@@ -186,6 +205,8 @@ def _dump_side(side: Side) -> dict[str, Any]:
             return {"cost": dump_tree(tree)}
         case FrozenCost(tree=tree, left=left, right=right):
             return {"frozen": dump_tree(tree), "left": list(left), "right": list(right)}
+        case ExpectedLatency(tree=tree, timings=timings):
+            return {"latency": dump_tree(tree), "timings": list(astuple(timings))}
         case _:
             assert_never(side)
 
@@ -200,4 +221,6 @@ def _load_side(data: dict[str, Any]) -> Side:
             join = load_tree(tree)
             if isinstance(join, Join):
                 return FrozenCost(join, (cost, card), (other_cost, other_card))
+        case {"latency": tree, "timings": [*seconds]}:
+            return ExpectedLatency(load_tree(tree), Timings(*seconds))
     raise StateError(f"{data!r} is no side of a comparison: the state was saved by another version, or is damaged")

@@ -8,12 +8,12 @@ can be saved and loaded. Before the first planning all but `Static` want one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from ensue.errors import PlanError, StateError
-from ensue.planning.comparisons import Planned, compare_trees
+from ensue.planning.comparisons import Planned, Side, TreeCost, compare_trees
 from ensue.planning.cost import Costs
 from ensue.planning.distances import ConstantDistance, Distance, dump_distance, load_distance
 from ensue.planning.figures import Figures
@@ -172,7 +172,7 @@ class ByInvariants:
         invariants = watch(planned, figures, self.how)
         distance = self.distance.armed(invariants.comparisons)
         if kept is not None and kept != planned.tree:
-            first = "in use", compare_trees(Costs(figures), kept, planned.tree)
+            first = "in use", compare_trees(Costs(figures), kept, planned.tree, planned.measure)
             invariants = Invariants((first, *invariants.watched))
         return replace(self, invariants=invariants, distance=distance)
 
@@ -219,8 +219,11 @@ def load_decision(data: Mapping[str, Any]) -> Decision:
     raise StateError(f"there is no decision {data['decision']!r}: the state was saved by another version")
 
 
-def gain_of(figures: Figures, old: Tree, new: Tree) -> float:
-    """The share of the cost of the old tree's parts that the new one saves under those figures, negative if none."""
+def gain_of(figures: Figures, old: Tree, new: Tree, measure: Callable[[Tree], Side] = TreeCost) -> float:
+    """The share of the cost of the old tree's parts that the new one saves under those figures, negative if none.
+
+    With another `measure` it is the share of what that measures.
+    """
     costs = Costs(figures)
-    before = costs.parts(old)
-    return 1.0 - costs.parts(new) / before if before > 0 else 0.0
+    before = measure(old).value(costs)
+    return 1.0 - measure(new).value(costs) / before if before > 0 else 0.0

@@ -75,7 +75,8 @@ def find_figures(
 ) -> list[Figures]:
     """What planners work on, of each branch; `within` is the query's window of time in the statistics' units."""
     window = planning_window(query, within, statistics)
-    return [figures_of(branch, window, statistics) for branch in branches]
+    partitioned = bool(query.partition_by)
+    return [figures_of(branch, window, statistics, partitioned=partitioned) for branch in branches]
 
 
 def check_known(query: Query, branches: Sequence[Branch], statistics: Statistics) -> None:

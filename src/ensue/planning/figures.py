@@ -3,7 +3,8 @@
 A statistic has a name in words, which the journal, the invariants and saved states use: `rate(A)` is the number of
 events of type A in a unit of time, `sel(a)` the share of them that the local conditions of variable a let through,
 `sel(a, b)` the share of pairs of such events that satisfy the conditions of WHERE between a and b (their order in time
-does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list.
+does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list. `pace` is
+how many units of time pass in a second of the clock, for plans that are chosen by latency.
 """
 
 from __future__ import annotations
@@ -12,21 +13,34 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 from ensue.errors import PlanError
+from ensue.pattern.expressions import Comparison, variables_of
 from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import CountWindow, Query
 from ensue.statistics.snapshot import Statistics
 
 
+PACE = "pace"
+MILLISECONDS = 1000.0
+"""The pace where none is known: times in milliseconds, as they happen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What planners need to know of a branch: its variables, in the order of the text, and their order in time."""
+    """What planners need to know of a branch: its variables, in the order of the text, and their order in time.
+
+    `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
+    that an index finds the one for the other.
+    """
 
     variables: tuple[Variable, ...]
     before: frozenset[tuple[str, str]] = frozenset()
     negations: tuple[str, ...] = ()
+    conditions: tuple[frozenset[str], ...] = ()
+    keyed: frozenset[frozenset[str]] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,9 +58,14 @@ class Shape:
         return tuple(v.name for v in self.variables if v.kleene)
 
 
-def shape_of(branch: Branch) -> Shape:
-    """The shape of a branch."""
-    return Shape(branch.variables, branch.before, tuple(n.name for n in branch.negations))
+def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
+    """The shape of a branch; `partitioned`: all events of a match share a key."""
+    several = [(c, frozenset(names)) for c in branch.conjuncts if len(names := variables_of(c)) > 1]
+    keyed = [names for c, names in several if len(names) == 2 and isinstance(c, Comparison) and c.operators == ("=",)]
+    if partitioned:
+        keyed = [frozenset(pair) for pair in combinations(branch.names, 2)]
+    negations = tuple(n.name for n in branch.negations)
+    return Shape(branch.variables, branch.before, negations, tuple(names for _, names in several), frozenset(keyed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +102,18 @@ class Figures:
         """The share of pairs of events that satisfy the conditions between two variables."""
         return self.values.get(selectivity_name(one, other), 1.0)
 
+    @property
+    def pace(self) -> float:
+        """How many units of time pass in a second."""
+        return self.values.get(PACE, MILLISECONDS)
+
+    def at_pace(self, pace: float) -> Figures:
+        """The same with so many units of time in a second."""
+        return Figures(self.shape, self.window, {**self.values, PACE: pace}, self.variances)
+
     def moved(self, name: str, value: float) -> Figures:
         """The same with another value of one statistic; a selectivity is kept in [0, 1], a rate at 0 or above."""
-        highest = math.inf if name.startswith("rate(") else 1.0
+        highest = 1.0 if name.startswith("sel(") else math.inf
         return Figures(self.shape, self.window, {**self.values, name: min(max(value, 0.0), highest)}, self.variances)
 
     def dump(self) -> dict[str, Any]:
@@ -110,7 +138,7 @@ def selectivity_name(*names: str) -> str:
     return f"sel({', '.join(sorted(names))})"
 
 
-def figures_of(branch: Branch, window: float, statistics: Statistics) -> Figures:
+def figures_of(branch: Branch, window: float, statistics: Statistics, *, partitioned: bool = False) -> Figures:
     """The figures of a branch: the part of a snapshot that speaks of its types and variables.
 
     `window` is the length of the query's window in the unit of time of the snapshot's rates.
@@ -120,7 +148,8 @@ def figures_of(branch: Branch, window: float, statistics: Statistics) -> Figures
     found |= {selectivity_name(name): s for name, s in statistics.local.items() if name in names}
     found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
     values = {name: estimate.value for name, estimate in found.items()}
-    return Figures(shape_of(branch), window, values, {name: estimate.variance for name, estimate in found.items()})
+    shape = shape_of(branch, partitioned=partitioned)
+    return Figures(shape, window, values, {name: estimate.variance for name, estimate in found.items()})
 
 
 def planning_window(query: Query, within: float | None, statistics: Statistics) -> float:
