@@ -28,6 +28,7 @@ from ensue.planning.default import default_plan
 from ensue.planning.explain import explain
 from ensue.planning.explanation import NodeExplanation, describe
 from ensue.planning.invariants import Watch
+from ensue.planning.latency import Timings
 from ensue.planning.plan import Join, Leaf, Plan, Tree, every_tree, left_deep, variables_of
 from ensue.planning.planners import PLANNERS
 from ensue.planning.searches import Check, Decision, How, Search, When, trace_searches
@@ -155,6 +156,16 @@ EXPECTED: dict[str, tuple[str, dict[str, object], Adaptation, str]] = {
         {"rates": {"A": [3e-6], "B": [2e-6], "C": [1e-6], "D": [1e-6]}, "local": {}, "pairs": [["a", "b", 0.1]]},
         Adaptation(decision="threshold"),
         "json",
+    ),
+    "latency": (
+        "PATTERN SEQ(A a, B b, C c) WHERE a.price < b.price AND b.size < c.size WITHIN 10s",
+        {
+            "rates": {"A": [3e-4], "B": [2e-4], "C": [1e-4]},
+            "local": {},
+            "pairs": [["a", "b", 0.02], ["b", "c", 0.001]],
+        },
+        Adaptation(objective="latency", timings=Timings(1e-8, 1e-6, 1e-3, 1e-4)),
+        "text",
     ),
 }
 

@@ -168,9 +168,7 @@ def choose(costs: Costs, candidates: Sequence[Side]) -> tuple[int, tuple[BlockCo
     return best, won
 
 
-def compare_trees(
-    costs: Costs, left: Tree, right: Tree, measure: Callable[[Tree], Side] = TreeCost
-) -> BlockComparison:
+def compare_trees(costs: Costs, left: Tree, right: Tree, measure: Callable[[Tree], Side] = TreeCost) -> BlockComparison:
     """That one tree costs no more than another."""
     sides = measure(left), measure(right)
     return BlockComparison(*sides, False, (sides[0].value(costs), sides[1].value(costs)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,11 @@ from ensue.pattern.query import Query
 from ensue.planning.cost import Costs, plan_cost
 from ensue.planning.decisions import ByInvariants, Decision, Static, Threshold, Unconditional
 from ensue.planning.default import default_plan
+from ensue.planning.eager_lazy import find_candidates
 from ensue.planning.figures import Figures, figures_of, planning_window
-from ensue.planning.plan import Plan
+from ensue.planning.latency import latency_of
+from ensue.planning.objectives import ForLatency, Objective
+from ensue.planning.plan import Plan, Tree
 from ensue.planning.planners import PLANNERS, make_plan
 from ensue.statistics.snapshot import Statistics
 
@@ -43,15 +47,32 @@ class WatchedComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedCandidate:
+    """A way to part the variables into eager / lazy ones, with its expected times in seconds.
+
+    `wait` in the queue is None where it grows for ever, `service` is that of a match's last event.
+    """
+
+    name: str
+    plan: str
+    wait: float | None
+    service: float
+    utilisation: float
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BranchExpectation:
     """What a branch's cost rests on.
 
     `events` are those of each variable in a window, after its own conditions; `selectivities` those of pairs, by name.
+    `candidates` are the plans that were compared by latency, where that is the objective.
     """
 
     events: Mapping[str, float]
     selectivities: Mapping[str, float]
     invariants: tuple[WatchedComparison, ...]
+    candidates: tuple[ExpectedCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +116,7 @@ def expect(
     figures: Sequence[Figures],
     statistics: Statistics,
     decisions: Sequence[Decision],
+    aim: Objective,
 ) -> Expectation:
     """The cost of a plan under those figures, beside those of all planners, and what its decisions watch."""
     others = {"default": default_plan(query, branches, schema)}
@@ -104,10 +126,13 @@ def expect(
         over=statistics.window,
         at=statistics.at,
         span=_span(statistics, schema),
-        cost=plan_cost(figures, plan),
+        cost=aim.cost(figures, plan),
         alternatives=tuple(Alternative(name, str(one), plan_cost(figures, one)) for name, one in others.items()),
         replanned=_rule(decisions[0]),
-        branches=tuple(_branch(one, decision) for one, decision in zip(figures, decisions, strict=True)),
+        branches=tuple(
+            _branch(one, decision, _candidates(one, tree, aim))
+            for one, decision, tree in zip(figures, decisions, plan.trees, strict=True)
+        ),
     )
 
 
@@ -117,7 +142,28 @@ def _span(statistics: Statistics, schema: Schema | None) -> str:
     return f"{statistics.window / 1e6:,.6g} s up to {np.datetime64(statistics.at, 'us')}"
 
 
-def _branch(figures: Figures, decision: Decision) -> BranchExpectation:
+def _candidates(figures: Figures, tree: Tree, aim: Objective) -> tuple[ExpectedCandidate, ...]:
+    if not isinstance(aim, ForLatency):
+        return ()
+    found = find_candidates(figures, aim.timings)
+    taken = next((k for k, one in enumerate(found) if one.tree == tree), None)
+    rows = [(one.name, one.tree, one.latency, k == taken) for k, one in enumerate(found)]
+    if taken is None:  # a plan from before, that is no worse
+        rows.append(("in use", tree, latency_of(Costs(figures), tree, aim.timings), True))
+    return tuple(
+        ExpectedCandidate(
+            name,
+            str(Plan((tree,))),
+            latency.wait if math.isfinite(latency.wait) else None,
+            latency.service,
+            latency.utilisation,
+            chosen,
+        )
+        for name, tree, latency, chosen in rows
+    )
+
+
+def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCandidate, ...]) -> BranchExpectation:
     costs = Costs(figures)
     names = figures.shape.names
     watched = []
@@ -131,6 +177,7 @@ def _branch(figures: Figures, decision: Decision) -> BranchExpectation:
         {name: figures.window * figures.arrivals(name) for name in names},
         {name: value for name, value in sorted(figures.values.items()) if name.startswith("sel(") and "," in name},
         tuple(watched),
+        candidates,
     )
 
 

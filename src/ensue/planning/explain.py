@@ -156,13 +156,20 @@ def _counter_text(one: CounterExplanation) -> str:
 
 
 def _expectation_entry(expected: Expectation) -> _Entry:
-    entry = _Entry(f"expected cost {expected.cost:.6g}: events and partial matches held at a moment")
+    by_latency = [line for branch in expected.branches for line in _latencies(branch)]
+    if by_latency:
+        entry = _Entry("chosen for latency: the time from the arrival of a match's last event")
+    else:
+        entry = _Entry(f"expected cost {expected.cost:.6g}: events and partial matches held at a moment")
     entry.details.append(f"by statistics of {expected.span}")
     entry.details += [_basis(branch) for branch in expected.branches]
-    entry.details.append("each planner's plan costs")
-    width = max(len(one.planner) for one in expected.alternatives)
-    for one in expected.alternatives:
-        entry.details.append(f"   {one.planner:<{width}} {one.cost:>12.6g}  {one.plan}")
+    if by_latency:
+        entry.details += by_latency
+    else:
+        entry.details.append("each planner's plan costs")
+        width = max(len(one.planner) for one in expected.alternatives)
+        for one in expected.alternatives:
+            entry.details.append(f"   {one.planner:<{width}} {one.cost:>12.6g}  {one.plan}")
     entry.details.append(f"planned anew {expected.replanned}")
     for branch in expected.branches:
         for watched in branch.invariants:
@@ -170,6 +177,26 @@ def _expectation_entry(expected: Expectation) -> _Entry:
             broken = "" if watched.holds else ", broken now"
             entry.details.append(f"   {watched.block}: {watched.text}: {sides}{broken}")
     return entry
+
+
+def _latencies(branch: BranchExpectation) -> list[str]:
+    """The plans that were compared by latency, the chosen one marked."""
+    if not branch.candidates:
+        return []
+    title = "eager / lazy"
+    width = max(len(title), *(len(one.name) for one in branch.candidates))
+    head = f"     {title:<{width}}  {'queue':>10}  {'service':>10}  {'latency':>10}  utilisation"
+    lines = []
+    for one in branch.candidates:
+        waiting = "∞" if one.wait is None else _microseconds(one.wait)
+        together = "∞" if one.wait is None else _microseconds(one.wait + one.service)
+        times = f"{waiting:>10}  {_microseconds(one.service):>10}  {together:>10}  {one.utilisation:>11.3g}"
+        lines.append(f"   {'>' if one.chosen else ' '} {one.name:<{width}}  {times}  {one.plan}")
+    return [head, *lines]
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:,.4g} µs"
 
 
 def _basis(branch: BranchExpectation) -> str:

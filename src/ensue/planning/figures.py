@@ -22,7 +22,6 @@ from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import CountWindow, Query
 from ensue.statistics.snapshot import Statistics
 
-
 PACE = "pace"
 MILLISECONDS = 1000.0
 """The pace where none is known: times in milliseconds, as they happen."""

@@ -2,7 +2,7 @@
 
 Yi, Lee and Whang, section 4. Events come one by one at random (a Poisson process) and are served in order. A plan
 says what serving an event means: the steps that it triggers (`temporal.py`), each of which looks at candidates and
-makes results. With T_PE, T_RC and T_BI measured on the machine that gives the service time of each type (Eq. 6–9), their
+makes results. With T_PE, T_RC and T_BI of the machine that gives the service time of each type (Eq. 6–9), their
 mean and variance over all types (Eq. 4, 5), and so the mean time in the queue (Eq. 3).
 
 Where this differs from the paper:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from ensue.errors import PlanError, StateError
-from ensue.events.schema import Schema
+from ensue.events.schema import DType, Schema, TimeUnit
 from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
-from ensue.planning.cost import plan_cost
 from ensue.planning.decisions import (
     ByInvariants,
     Decision,
@@ -34,8 +33,10 @@ from ensue.planning.distances import TunedDistance
 from ensue.planning.expectation import Expectation, check_known, expect, find_figures
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
+from ensue.planning.latency import Timings
+from ensue.planning.objectives import ForLatency, ForThroughput, Objective, ObjectiveName, check_objective
 from ensue.planning.plan import Plan
-from ensue.planning.planners import make_plan, planner_named, with_storage
+from ensue.planning.planners import planner_named
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
@@ -64,6 +65,10 @@ class Adaptation:
     change sooner, more are surer. `method`
     says how a plan takes over, `auto` by cost. `stored`: the plans keep the partial matches of their joins.
 
+    `objective` says what plans are for: throughput, or latency, for which a plan decides by itself what it keeps, and
+    `planner` and `stored` do not count. That needs the `timings` of the machine: they are measured unless they are
+    given, once in a process or at checks again after so many seconds (`recalibrate`).
+
     >>> Adaptation(planner="zstream", decision="threshold").decision
     'threshold'
     """
@@ -75,9 +80,15 @@ class Adaptation:
     windows: float = 4.0
     method: Literal["auto", "replay", "side by side"] = "auto"
     stored: bool = True
+    objective: ObjectiveName = "throughput"
+    timings: Timings | None = None
+    recalibrate: float | None = None
 
     def __post_init__(self) -> None:
         planner_named(self.planner)
+        check_objective(self.objective)
+        if self.recalibrate is not None and not self.recalibrate > 0:
+            raise PlanError(f"to measure again after {self.recalibrate} seconds is to do nothing else: take more")
         if isinstance(self.decision, str) and self.decision not in _DECISIONS:
             raise PlanError(f"there is no decision {self.decision!r}: take one of {', '.join(_DECISIONS)}")
         if self.every is not None and self.every < 1:
@@ -99,24 +110,50 @@ class Adaptation:
         """When to check; None if never."""
         return None if isinstance(self.function, Static) else Cadence(self.every, self.budget)
 
+    @property
+    def aim(self) -> Objective:
+        """What makes and compares plans; for latency the machine is measured if it has to be."""
+        if self.objective == "throughput":
+            return ForThroughput(planner_named(self.planner), self.stored)
+        if self.timings is not None:
+            return ForLatency(self.timings)
+        from ensue.runtime.calibration import timings_here
+
+        return ForLatency(timings_here(self.recalibrate))
+
     def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
         """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""
         branches = normalize(query)
         check_known(query, branches, statistics)
+        aim = self.aim
         figures = find_figures(query, branches, statistics, query_window(query, schema))
-        planned = [planner_named(self.planner).plan(one) for one in figures]
-        plan = make_plan(planned, stored=self.stored)
+        figures = [one.at_pace(pace_of(schema)) for one in figures]
+        planned = [aim.plan(one) for one in figures]
+        plan = Plan(tuple(aim.ready(one.tree) for one in planned))
         decisions = [self.function.armed(one, found) for one, found in zip(figures, planned, strict=True)]
-        return plan, expect(query, branches, schema, plan, figures, statistics, decisions)
+        return plan, expect(query, branches, schema, plan, figures, statistics, decisions, aim)
 
 
-def read_adapt(adapt: Adapt | bool | None) -> Adaptation | None:
-    """What a user says about adaptation: a decision's name, True for the default, or all of it."""
-    if adapt is None or adapt is False:
-        return None
-    if adapt is True:
-        return Adaptation()
-    return Adaptation(decision=adapt) if isinstance(adapt, str) else adapt
+def pace_of(schema: Schema) -> float:
+    """How many units of the time column pass in a second, if events come as they happen."""
+    if schema.columns[schema.time] is not DType.INT:
+        return 1e6
+    return {TimeUnit.US: 1e6, TimeUnit.MS: 1e3, TimeUnit.S: 1.0}[schema.unit]
+
+
+def read_adapt(adapt: Adapt | bool | None, objective: str = "throughput") -> Adaptation | None:
+    """What a user says about adaptation: a decision's name, True for the default, or all of it.
+
+    Plans for latency need to know the stream, so that this objective alone is to adapt too.
+
+    >>> read_adapt(None, "latency").objective, read_adapt(None)
+    ('latency', None)
+    """
+    wanted = check_objective(objective)
+    if isinstance(adapt, str):
+        adapt = Adaptation(decision=adapt)
+    found = Adaptation() if adapt is True else None if adapt is None or adapt is False else adapt
+    return found if wanted == "throughput" else replace(found or Adaptation(), objective=wanted)
 
 
 @dataclass(frozen=True)
@@ -198,7 +235,8 @@ class Adapter:
         self.spent = Spent()
         self.checks = self.planned = self.replaced = 0
         self._window = query_window(query, schema)
-        self._planner = planner_named(adaptation.planner)
+        self._aim = adaptation.aim
+        self.pace = pace_of(schema)  # of the stream's time, in units a second
         self.watcher = Watcher(query, schema, adaptation.windows)
         self._known: Statistics | None = None  # at the last check
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
@@ -218,6 +256,8 @@ class Adapter:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over."""
         started = time.thread_time()
         self.checks += 1
+        if self.adaptation.recalibrate is not None:
+            self._aim = self.adaptation.aim
         self._known = statistics = self.watcher.look(rows, next_event)
         figures = self.figures(statistics)
         watched = time.thread_time()
@@ -231,14 +271,16 @@ class Adapter:
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""
-        return find_figures(self.query, self.branches, statistics, self._window)
+        found = find_figures(self.query, self.branches, statistics, self._window)
+        return found if self.adaptation.objective == "throughput" else [one.at_pace(self.pace) for one in found]
 
     def expect(self) -> Expectation | None:
         """What the plan is expected to cost by what was known at the last check; None before the first."""
         if self._known is None:
             return None
         figures = self.figures(self._known)
-        return expect(self.query, self.branches, self._schema, self.plan, figures, self._known, self._decisions)
+        about = (self.query, self.branches, self._schema, self.plan)
+        return expect(*about, figures, self._known, self._decisions, self._aim)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -256,12 +298,13 @@ class Adapter:
         """Plan the branches for which there is a reason; let the plan take over if it is better."""
         old = self.plan
         planned = [
-            None if reason is None else self._planner.plan(one) for reason, one in zip(reasons, figures, strict=True)
+            None if reason is None else self._aim.plan(one) for reason, one in zip(reasons, figures, strict=True)
         ]
         trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
-        new = Plan(tuple(with_storage(tree, self.adaptation.stored) for tree in trees), old.index)
-        old_cost, new_cost = plan_cost(figures, old), plan_cost(figures, new)
-        is_better = new_cost < old_cost or (new_cost == old_cost and not self._is_stored_so(old))
+        new = Plan(tuple(map(self._aim.ready, trees)), old.index)
+        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
+        is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
+        is_better = new_cost < old_cost or (new_cost == old_cost and not is_ready)
         self._arm(figures, planned, reasons, is_better)
         chosen = time.thread_time()
         self.spent.planning += chosen - started
@@ -298,10 +341,6 @@ class Adapter:
             return self.adaptation.method
         return "replay" if new_cost <= old_cost else "side by side"
 
-    def _is_stored_so(self, plan: Plan) -> bool:
-        """Whether a plan's joins keep their partial matches as all plans should."""
-        return all(with_storage(tree, self.adaptation.stored) == tree for tree in plan.trees)
-
     def _arm(
         self,
         figures: Sequence[Figures],
@@ -311,8 +350,8 @@ class Adapter:
     ) -> None:
         for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
-                tree = with_storage(self.plan.trees[k], stored=False)
-                learned = self._decisions[k].after(reason, gain_of(one, tree, found.tree))
+                tree = self._aim.bare(self.plan.trees[k])
+                learned = self._decisions[k].after(reason, gain_of(one, tree, found.tree, found.measure))
                 self._decisions[k] = learned.armed(one, found, None if is_better else tree)
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -331,7 +370,8 @@ class Adapter:
     def _rule(self) -> list[Any]:
         """What makes plans and says when: what is watched is of no use to another rule."""
         adaptation = self.adaptation
-        return [adaptation.planner, adaptation.stored, adaptation.function.dump()]
+        planner = adaptation.planner if adaptation.objective == "throughput" else adaptation.objective
+        return [planner, adaptation.stored, adaptation.function.dump()]
 
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table], plan: Plan) -> None:
         """Take up what `dump` gave; by another rule it is planned anew at the next check."""

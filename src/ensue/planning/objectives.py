@@ -1,0 +1,99 @@
+"""What a plan is chosen for: throughput, the fewest partial matches; or latency, the soonest report of a match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from ensue.errors import PlanError
+from ensue.planning.comparisons import Planned
+from ensue.planning.cost import Costs, plan_cost
+from ensue.planning.eager_lazy import EagerLazy
+from ensue.planning.figures import Figures
+from ensue.planning.latency import Timings, latency_of
+from ensue.planning.plan import Plan, Tree
+from ensue.planning.planners import Planner, with_storage
+
+ObjectiveName: TypeAlias = Literal["throughput", "latency"]
+OBJECTIVES: tuple[ObjectiveName, ...] = ("throughput", "latency")
+
+
+class Objective(Protocol):
+    """How plans are made and compared."""
+
+    def plan(self, figures: Figures) -> Planned:
+        """The plan of a branch under some figures."""
+        ...
+
+    def ready(self, tree: Tree) -> Tree:
+        """A planned tree as it is run, with what it stores."""
+        ...
+
+    def bare(self, tree: Tree) -> Tree:
+        """A tree that is run, as it is planned and compared."""
+        ...
+
+    def cost(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """What a plan costs under the figures of its branches."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForThroughput:
+    """Few partial matches; whether joins store them is the same for all."""
+
+    planner: Planner
+    stored: bool = True
+
+    def plan(self, figures: Figures) -> Planned:
+        """The planner's plan."""
+        return self.planner.plan(figures)
+
+    def ready(self, tree: Tree) -> Tree:
+        """With joins that store, or do not."""
+        return with_storage(tree, self.stored)
+
+    def bare(self, tree: Tree) -> Tree:
+        """What is stored is left out: it makes no difference to the cost."""
+        return with_storage(tree, stored=False)
+
+    def cost(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """The partial matches and events that are held."""
+        return plan_cost(figures, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class ForLatency:
+    """A short time from the arrival of a match's last event; what is stored is part of the plan."""
+
+    timings: Timings
+
+    def plan(self, figures: Figures) -> Planned:
+        """The way to part the variables with the least expected latency."""
+        return EagerLazy(self.timings).plan(figures)
+
+    def ready(self, tree: Tree) -> Tree:
+        """As it is."""
+        return tree
+
+    def bare(self, tree: Tree) -> Tree:
+        """As it is."""
+        return tree
+
+    def cost(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """Seconds, by `Latency.rank`; of several branches the sum, each as if it were alone."""
+        pairs = zip(figures, plan.trees, strict=True)
+        return sum(latency_of(Costs(one), tree, self.timings).rank for one, tree in pairs)
+
+
+def check_objective(name: str) -> ObjectiveName:
+    """The objective of that name.
+
+    >>> check_objective("latency")
+    'latency'
+    """
+    for known in OBJECTIVES:
+        if name == known:
+            return known
+    raise PlanError(f"there is no objective {name!r}: take {' or '.join(OBJECTIVES)}")
