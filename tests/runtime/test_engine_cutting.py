@@ -14,7 +14,8 @@ import ensue
 from ensue.errors import InputError
 from ensue.events.schema import Schema
 from ensue.pattern.query import Policy, Query
-from ensue.runtime.engine import Counts, Engine
+from ensue.runtime.counts import Counts
+from ensue.runtime.engine import Engine
 from ensue.testing.harness import describe_difference
 from ensue.testing.oracle import OracleMatch, find_matches
 from ensue.testing.random_queries import DEFAULT_SHAPE, Shape

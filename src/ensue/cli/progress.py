@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ensue.runtime.engine import Counts
+    from ensue.runtime.counts import Counts
     from ensue.spark.following import MicroBatch, Totals
 
 Report = Callable[["MicroBatch"], object]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ensue.cli.run import RunOptions
     from ensue.rules.program import Program
-    from ensue.runtime.engine import Counts
+    from ensue.runtime.counts import Counts
     from ensue.spark.settings import Pipeline, Sink, Source, Stream
 
 _FORMATS = {"csv": "csv", "tsv": "csv", "jsonl": "json", "json": "json", "parquet": "parquet"}

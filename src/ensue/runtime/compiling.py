@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TypeAlias
 
 from ensue.errors import PlanError, QueryError, QueryNameError, QueryTypeError
 from ensue.events.schema import Schema
 from ensue.language import parse_program
 from ensue.options import Options
-from ensue.pattern.builder import PatternQuery
+from ensue.pattern.builder import PatternQuery, window_of
 from ensue.pattern.check import check
+from ensue.pattern.expressions import Duration
 from ensue.pattern.normalize import normalize
-from ensue.pattern.query import Policy, Query
+from ensue.pattern.query import Policy, Query, TimeWindow
+from ensue.pattern.types import fold_duration
 from ensue.planning.aggregates import Choice, Method
 from ensue.planning.common import CommonLeaf
 from ensue.planning.default import default_plan
@@ -143,3 +147,13 @@ def plans_by_name(queries: Sequence[Query], plan: Choice | Mapping[str, Choice] 
     if unknown:
         raise PlanError(f"there is a plan for `{sorted(unknown)[0]}`, but no query of that name")
     return dict(plan)
+
+
+def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[[Schema], int]:
+    """An allowed lateness: a number in the time column's units, or a duration, whose units the schema tells."""
+    if isinstance(lateness, int):
+        return lateness
+    window = window_of(lateness)
+    if not isinstance(window, TimeWindow) or window.duration.amount < 0:
+        raise PlanError(f"the allowed lateness is {lateness}; it is a duration such as '10s', and not negative")
+    return lambda schema: math.ceil(fold_duration(window.duration, schema))

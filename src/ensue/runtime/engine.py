@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,21 +16,27 @@ from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
 from ensue.events.times import read_time
 from ensue.options import Options
-from ensue.pattern.builder import window_of
 from ensue.pattern.expressions import Duration
-from ensue.pattern.query import Query, TimeWindow
-from ensue.pattern.types import fold_duration
+from ensue.pattern.query import Query
 from ensue.planning.aggregates import Choice, dump_choice
 from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, read_adapt
+from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, is_choice, make_tally, split_arenas
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
-from ensue.runtime.cadence import Cadence
 from ensue.runtime.common import CommonLeaves
-from ensue.runtime.compiling import Queries, check_queries, make_evaluator, plans_by_name, read_queries
+from ensue.runtime.compiling import (
+    Queries,
+    check_queries,
+    make_evaluator,
+    plans_by_name,
+    read_lateness,
+    read_queries,
+)
+from ensue.runtime.counts import Counts
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.layout import NULL
@@ -46,27 +49,6 @@ from ensue.runtime.strings import StringTable
 
 _TIDY_EVERY = 8192
 _UNKNOWN: Any = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of the events: `received = processed + late + rejected + held`; `ignored` are part of `processed`.
-
-    `held` wait for the watermark; `ignored` are of types that no query names. `shed` counts what limits made the
-    engine drop; `planned` how often plans were made anew, and `replaced` how often another one took over.
-    """
-
-    received: int = 0
-    processed: int = 0
-    late: int = 0
-    rejected: int = 0
-    held: int = 0
-    ignored: int = 0
-    matches: int = 0
-    shed_matches: int = 0
-    shed_partial_matches: int = 0
-    planned: int = 0
-    replaced: int = 0
 
 
 class Engine:
@@ -112,11 +94,7 @@ class Engine:
         self._lanes: list[Lane] = []
         self._common = CommonLeaves()
         self._tallies: list[Tally] = []  # of AGG queries
-        self._adaptation = read_adapt(adapt)
-        self._adapters: dict[str, Adapter] = {}
-        self._cadence = None if self._adaptation is None else self._adaptation.cadence
-        self._journal: list[Entry] = []
-        self._journal_taken = 0
+        self._loop = AdaptiveLoop(read_adapt(adapt))
         self._rows: RowStore | None = None
         self._ignored = 0
         self._matches = 0
@@ -157,8 +135,8 @@ class Engine:
             matches=self._matches,
             shed_matches=sum(state.shed_matches for _, state in self._pairs()),
             shed_partial_matches=sum(state.shed_partial for _, state in self._pairs()),
-            planned=sum(adapter.planned for adapter in self._adapters.values()),
-            replaced=sum(adapter.replaced for adapter in self._adapters.values()),
+            planned=sum(adapter.planned for adapter in self._loop.adapters.values()),
+            replaced=sum(adapter.replaced for adapter in self._loop.adapters.values()),
         )
 
     @property
@@ -170,7 +148,7 @@ class Engine:
     @property
     def adapting_seconds(self) -> Spent:
         """Processor time that went into keeping plans fit for the stream."""
-        return Spent.total(adapter.spent for adapter in self._adapters.values())
+        return self._loop.spent
 
     @property
     def state_bytes(self) -> int:
@@ -195,19 +173,9 @@ class Engine:
             tallies = self._make_tallies(schema, strings)
         self._strings, self._lanes = strings, [Lane(one, one.new_state(self._common)) for one in evaluators]
         self._tallies = tallies
-        self._make_adapters(schema)
+        self._loop.bind(self._lanes, schema)
         self._rows = RowStore(schema, self._intake.layout)
         self._paths = {}
-
-    def _make_adapters(self, schema: Schema) -> None:
-        self._adapters = {}
-        if self._adaptation is None:
-            return
-        for lane in self._lanes:
-            evaluator = lane.evaluator
-            if Adapter.fits(evaluator.query):
-                arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self._adaptation)
-                self._adapters[evaluator.name] = Adapter(*arguments)
 
     @property
     def _plain(self) -> list[Query]:
@@ -284,10 +252,8 @@ class Engine:
             self._tidy()
             self._check_memory()
         self._pause = _TIDY_EVERY - self._since_tidy
-        if self._adapters and self._cadence is not None:
-            if self._cadence.is_due(self._taken):
-                self._adapt(self._taken, self._cadence)
-            self._pause = min(self._pause, self._cadence.next - self._taken)
+        if self._loop.is_on:
+            self._pause = min(self._pause, self._loop.pause(self._taken, self._check_plans))
 
     def _count_singles(self) -> None:
         """Put events that came one by one, counted apart because that is quicker, to the others."""
@@ -353,47 +319,9 @@ class Engine:
             return Matches([], None)
         if self._rows is None:
             self._bind(schema)
-        if not self._adapters or self._cadence is None:
+        if not self._loop.is_on:
             return self._take(batch, until)
-        return self._take_adapting(batch, until, self._cadence)
-
-    def _take_adapting(self, batch: EventBatch, until: int | None, cadence: Cadence) -> Matches:
-        """Take a batch in, by parts if it is long, so that plans can be replaced between them."""
-        found = []
-        start = 0
-        while True:
-            stop = cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
-            part = batch.slice(start, stop)
-            last = stop >= len(batch)
-            found.append(self._take(part, until if last else int(part.end[-1])))
-            for adapter in self._adapters.values():
-                adapter.watcher.observe(part)
-            if cadence.is_due(batch.first + stop):
-                self._adapt(batch.first + stop, cadence)
-            start = stop
-            if last:
-                return found[0] if len(found) == 1 else Matches.concat(found)
-
-    def _adapt(self, next_event: int, cadence: Cadence) -> None:
-        """Let each query's plan be checked."""
-        assert self._rows is not None
-        started = time.thread_time()
-        ready = {name: adapter for name, adapter in self._adapters.items() if self._holds_window(name)}
-        if not ready:
-            cadence.postpone(next_event)
-            return
-        replacing = -self.adapting_seconds.replacing
-        for name, adapter in ready.items():
-            entry = adapter.check(self._rows, next_event, partial(self._swap, name))
-            if entry is not None:
-                self._journal.append(entry)
-        replacing += self.adapting_seconds.replacing  # which pays: how often is looked must not depend on it
-        cadence.checked(next_event, time.thread_time() - started - replacing)
-
-    def _holds_window(self, name: str) -> bool:
-        """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
-        assert self._rows is not None
-        return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).window
+        return self._loop.take(batch, until, self._take, self._check_plans)
 
     def _take(self, batch: EventBatch, until: int | None) -> Matches:
         assert self._rows is not None
@@ -461,25 +389,14 @@ class Engine:
                 self._refit()
             held = self._common.oldest_event
             oldest = oldest if held is None else min(oldest, held)
-        if self._adaptation is not None:
-            oldest = min(oldest, self._first_in_window(oldest))
-        self._rows.release(oldest)
+        needed = self._loop.first_needed(self._lanes, self._rows, self._time)
+        self._rows.release(oldest if needed is None else min(oldest, needed))
         live = [codes for evaluator, state in self._pairs() for codes in evaluator.live_strings(state)]
         live += self._common.live_strings
         live += [codes for tally in self._tallies for codes in tally.tidy()]
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self._strings) > 2 * len(codes) + 1024:
             self._strings.retain(codes)
-
-    def _first_in_window(self, otherwise: int) -> int:
-        """The first event that a plan that takes over might need: those of the longest window are kept for it."""
-        assert self._rows is not None
-        windows = [w for lane in self._lanes if (w := lane.evaluator.assembly.window) is not None]
-        now = self._time
-        if now is None or not windows:
-            return otherwise
-        first = self._rows.first_after(now - max(windows))
-        return otherwise if first is None else first
 
     def _check_memory(self) -> None:
         budget = self.options.memory_budget
@@ -506,18 +423,27 @@ class Engine:
         Where an absence may lie before the match, it is always replay. The engine must have been told to `adapt`
         ('static' is enough), so that it keeps the rows of the last window.
         """
-        if self._adaptation is None:
+        if self._loop.adaptation is None:
             raise PlanError("the engine does not keep what another plan needs; give it adapt='static' or another")
         query = self._lane(name).evaluator.query
         if not Adapter.fits(query):
             raise PlanError(f"query `{name}` cannot be replanned: it has no window of time, or USING is not ANY")
-        if not self._holds_window(name):
+        if not self._is_ready(name):
             raise PlanError(
                 f"query `{name}` cannot be replanned yet: it goes on from a snapshot of an engine that did not adapt, "
                 "and does not have the rows of the last window"
             )
         self._swap(name, plan, method)
-        self._adapters[name].plan = plan
+        self._loop.adapters[name].plan = plan
+
+    def _check_plans(self, next_event: int) -> None:
+        assert self._rows is not None
+        self._loop.check(next_event, self._rows, self._is_ready, self._swap)
+
+    def _is_ready(self, name: str) -> bool:
+        """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
+        assert self._rows is not None
+        return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).window
 
     def _swap(self, name: str, plan: Plan, method: Method) -> int:
         """Let a plan take over; the number of events that were gone through again."""
@@ -525,34 +451,17 @@ class Engine:
         self._count_singles()
         lane = self._lane(name)
         evaluator = self._make_evaluator(lane.evaluator.query, self.schema, self._strings, plan)
-        now = self._time
-        if now is None or any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations):
-            method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
-        recent: list[EventBatch] = []
-        if now is not None and method == "replay":
-            first = self._rows.first_after(now - lane.window)
-            recent = [] if first is None else self._rows.batches(first)
-        lane.replace(
-            evaluator,
-            method,
-            now=NULL + 1 if now is None else now,
-            first=self._taken,
-            recent=recent,
-            strings=self._strings,
-        )
         self._paths = {}
-        return sum(map(len, recent))
+        return lane.take_over(evaluator, method, self._rows, now=self._time, first=self._taken, strings=self._strings)
 
     @property
     def journal(self) -> list[Entry]:
         """What was decided about plans, and why; see `ensue.runtime.adapting`."""
-        return list(self._journal)
+        return list(self._loop.journal)
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""
-        new = self._journal[self._journal_taken :]
-        self._journal_taken = len(self._journal)
-        return new
+        return self._loop.take_journal()
 
     def _lane(self, name: str) -> Lane:
         for lane in self._lanes:
@@ -589,7 +498,7 @@ class Engine:
         parts = {"intake": self._intake.dump(), "strings": self._strings.dump()}
         if self._rows is not None:
             parts["rows"] = self._rows.dump()
-        parts |= {f"adapter {name}": adapter.dump() for name, adapter in self._adapters.items()}
+        parts |= self._loop.dump()
         tables = [table for _, part in parts.values() for table in part]
         common, shared = self._common.dump()
         tallies = [tally.dump() for tally in self._tallies]
@@ -604,7 +513,7 @@ class Engine:
             "taken": self._taken,
             "time": self._time,
             "common": common,
-            "cadence": None if self._cadence is None else self._cadence.dump(),
+            "cadence": self._loop.dump_cadence(),
         }
         arenas = [*shared, *(evaluator.saved(part) for evaluator, part in self._pairs())]
         return pack(state, [*arenas, *(arena for _, arena in tallies)], tables)
@@ -633,10 +542,8 @@ class Engine:
             self._lanes = self._load_lanes(state["lanes"], arenas, intake.schema)
             self._tallies = self._load_tallies(told, counted, intake.schema)
             self._rows = RowStore.load(intake.schema, *parts["rows"])
-            self._make_adapters(intake.schema)
-            for name, adapter in self._adapters.items():
-                if f"adapter {name}" in parts:
-                    adapter.load(*parts[f"adapter {name}"], self._lane(name).evaluator.plan)
+            self._loop.bind(self._lanes, intake.schema)
+            self._loop.load(parts, self._lanes)
         elif intake.schema is not None:
             self._bind(intake.schema)
         else:
@@ -645,10 +552,7 @@ class Engine:
         self._intake = intake
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._taken, self._time = state["taken"], state["time"]
-        if self._cadence is not None and state["cadence"] is not None:
-            self._cadence.load(state["cadence"], self._taken)
-        elif self._cadence is not None:
-            self._cadence.postpone(self._taken)
+        self._loop.load_cadence(state["cadence"], self._taken)
         self._since_tidy = 0
         self._paths = {}
 
@@ -657,7 +561,7 @@ class Engine:
         rest = list(arenas)
         for query, pairs in zip(self._plain, dumped, strict=True):
             asked = self._plans.get(query.name or "")
-            if asked is not None and self._adaptation is None and dump_choice(asked) != pairs[0]["plan"]:
+            if asked is not None and self._loop.adaptation is None and dump_choice(asked) != pairs[0]["plan"]:
                 raise StateError(f"the snapshot is of another plan of query `{query.name}`")
             make = partial(self._make_evaluator, query, schema, self._strings)
             lanes.append(Lane.load(pairs, rest[: len(pairs)], self._common, make))
@@ -686,19 +590,9 @@ class Engine:
         if self._rows is None:
             return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
         plans = {q.name: self.plan_of(q.name or "") for q in self.queries}
-        expected = {name: found for name, one in self._adapters.items() if (found := one.expect()) is not None}
+        expected = {name: found for name, one in self._loop.adapters.items() if (found := one.expect()) is not None}
         return explain([(q, plans[q.name], self.schema) for q in self.queries], format, expected)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)
         return f"<ensue.Engine {names}: {self.counts.processed:,} events, {self._matches:,} matches>"
-
-
-def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[[Schema], int]:
-    """An allowed lateness: a number in the time column's units, or a duration, whose units the schema tells."""
-    if isinstance(lateness, int):
-        return lateness
-    window = window_of(lateness)
-    if not isinstance(window, TimeWindow) or window.duration.amount < 0:
-        raise PlanError(f"the allowed lateness is {lateness}; it is a duration such as '10s', and not negative")
-    return lambda schema: math.ceil(fold_duration(window.duration, schema))

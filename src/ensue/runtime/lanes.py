@@ -20,7 +20,9 @@ from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.blocks import MatchBlock, first_events, select_matches
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.layout import NULL
 from ensue.runtime.preparing import Reading
+from ensue.runtime.rows import RowStore
 from ensue.runtime.strings import StringTable
 
 Method: TypeAlias = Literal["replay", "side by side"]
@@ -117,35 +119,34 @@ class Lane:
                 self.state.shed_partial += old.state.shed_partial
         self.retiring = staying
 
-    def replace(
-        self,
-        evaluator: Evaluator,
-        method: Method,
-        *,
-        now: int,
-        first: int,
-        recent: Sequence[EventBatch],
-        strings: StringTable,
-    ) -> None:
-        """Let another evaluator of the same query take over.
+    def take_over(
+        self, evaluator: Evaluator, method: Method, rows: RowStore, *, now: int | None, first: int, strings: StringTable
+    ) -> int:
+        """Let another evaluator of the same query take over; the number of events that were gone through again.
 
-        `now` is the time that has been reached, `first` the number of the next event, and `recent` all events of the
-        last window, in order.
+        `now` is the time that has been reached, `first` the number of the next event.
         """
-        start = first if method == "side by side" or not recent else recent[0].number(0)
-        state = evaluator.new_state(self.state.common, start)
+        if now is None or any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations):
+            method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
+        reached = NULL + 1 if now is None else now
+        recent: list[EventBatch] = []  # all events of the last window, in order
+        if now is not None and method == "replay":
+            oldest = rows.first_after(now - self.window)
+            recent = [] if oldest is None else rows.batches(oldest)
+        state = evaluator.new_state(self.state.common, recent[0].number(0) if recent else first)
         if method == "replay":
             self._retire()
         state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
         if method == "side by side":
-            self.retiring.append(Retiring(self.evaluator, self.state, first, now + self.window))
+            self.retiring.append(Retiring(self.evaluator, self.state, first, reached + self.window))
             self.state.shed_matches = self.state.shed_partial = 0
         else:
             again = unlimited(evaluator)
             for batch in recent:
                 again.step(state, Reading(batch, evaluator.schema, strings))
-            again.advance(state, now, again.ranks(strings), ended=False)
+            again.advance(state, reached, again.ranks(strings), ended=False)
         self.evaluator, self.state = evaluator, state
+        return sum(map(len, recent))
 
 
 def unlimited(evaluator: Evaluator) -> Evaluator:

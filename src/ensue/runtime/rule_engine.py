@@ -26,9 +26,10 @@ from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
 from ensue.runtime.adapting import Adapt, Entry
-from ensue.runtime.compiling import check_queries
+from ensue.runtime.compiling import check_queries, read_lateness
+from ensue.runtime.counts import Counts
 from ensue.runtime.derived import DerivedPart, make_part, time_type_of
-from ensue.runtime.engine import Counts, Engine, read_lateness
+from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
 from ensue.runtime.merging import Merger, merged_schema
 from ensue.runtime.rule_runner import Derived, RuleRunner

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ensue.runtime.engine import Counts, Engine
+from ensue.runtime.counts import Counts
+from ensue.runtime.engine import Engine
 from ensue.runtime.rule_engine import RuleEngine
 from ensue.spark.journal import KIND as JOURNAL
 from ensue.spark.journal import write_entries

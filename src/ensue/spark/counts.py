@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from ensue.errors import EnsueError
 from ensue.events.schema import Schema
 from ensue.rules.program import Program
-from ensue.runtime.engine import Counts
+from ensue.runtime.counts import Counts
 from ensue.spark.journal import KIND as JOURNAL
 from ensue.spark.journal import is_replacement
 from ensue.spark.routing import quote

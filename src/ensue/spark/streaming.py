@@ -21,7 +21,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ensue.errors import StateError
 from ensue.events.schema import DType, Schema, TimeUnit
 from ensue.events.times import MICROSECONDS
-from ensue.runtime.engine import Counts, Engine
+from ensue.runtime.counts import Counts
+from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
 from ensue.runtime.rule_engine import RuleEngine
 from ensue.spark.batch import ROWS_AT_ONCE, shed_reasons

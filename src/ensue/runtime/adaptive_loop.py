@@ -1,0 +1,146 @@
+"""The adaptive loop of an engine: between which parts of a batch its plans are checked, and the journal of it.
+
+What is decided at a check, query by query, is the adapters' business (`ensue.runtime.adapting`); how a plan takes over
+is that of lanes (`ensue.runtime.lanes`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ensue.events.batch import EventBatch
+from ensue.events.schema import Schema
+from ensue.planning.plan import Plan
+from ensue.runtime.adapting import Adaptation, Adapter, Entry, Spent
+from ensue.runtime.lanes import Lane, Method
+from ensue.runtime.matches import Matches
+from ensue.runtime.rows import RowStore
+
+Swap: TypeAlias = Callable[[str, Plan, Method], int]
+"""Lets a plan of the query with that name take over; gives the number of events that were gone through again."""
+Part: TypeAlias = tuple[dict[str, Any], list[pa.Table]]
+"""A part of a snapshot: JSON-able values and tables."""
+
+
+class AdaptiveLoop:
+    """An adapter for each query whose plan can be replaced, and when they are asked; none if there is no adaptation."""
+
+    def __init__(self, adaptation: Adaptation | None) -> None:
+        self.adaptation = adaptation
+        self.adapters: dict[str, Adapter] = {}
+        self.journal: list[Entry] = []
+        self._cadence = None if adaptation is None else adaptation.cadence
+        self._told = 0  # entries of the journal that were given away
+
+    def bind(self, lanes: Sequence[Lane], schema: Schema) -> None:
+        """Make the adapters, now that the columns are known."""
+        self.adapters = {}
+        if self.adaptation is None:
+            return
+        for evaluator in (lane.evaluator for lane in lanes):
+            if Adapter.fits(evaluator.query):
+                arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self.adaptation)
+                self.adapters[evaluator.name] = Adapter(*arguments)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a plan to be checked now and then."""
+        return bool(self.adapters) and self._cadence is not None
+
+    @property
+    def spent(self) -> Spent:
+        """Processor time that went into keeping plans fit for the stream."""
+        return Spent.total(adapter.spent for adapter in self.adapters.values())
+
+    def take(
+        self,
+        batch: EventBatch,
+        until: int | None,
+        take: Callable[[EventBatch, int | None], Matches],
+        check: Callable[[int], None],
+    ) -> Matches:
+        """Take a batch in, by parts if it is long, so that plans can be replaced between them.
+
+        `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked.
+        """
+        assert self._cadence is not None
+        found = []
+        start = 0
+        while True:
+            stop = self._cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
+            part = batch.slice(start, stop)
+            last = stop >= len(batch)
+            found.append(take(part, until if last else int(part.end[-1])))
+            for adapter in self.adapters.values():
+                adapter.watcher.observe(part)
+            if self._cadence.is_due(batch.first + stop):
+                check(batch.first + stop)
+            start = stop
+            if last:
+                return found[0] if len(found) == 1 else Matches.concat(found)
+
+    def pause(self, next_event: int, check: Callable[[int], None]) -> int:
+        """Check the plans if it is time; how many events may come one by one before it is asked again."""
+        assert self._cadence is not None
+        if self._cadence.is_due(next_event):
+            check(next_event)
+        return self._cadence.next - next_event
+
+    def check(self, next_event: int, rows: RowStore, is_ready: Callable[[str], bool], swap: Swap) -> None:
+        """Let the plan of each query that is ready for another one be checked."""
+        assert self._cadence is not None
+        started = time.thread_time()
+        ready = {name: adapter for name, adapter in self.adapters.items() if is_ready(name)}
+        if not ready:
+            self._cadence.postpone(next_event)
+            return
+        replacing = -self.spent.replacing
+        for name, adapter in ready.items():
+            entry = adapter.check(rows, next_event, partial(swap, name))
+            if entry is not None:
+                self.journal.append(entry)
+        replacing += self.spent.replacing  # which pays: how often is looked must not depend on it
+        self._cadence.checked(next_event, time.thread_time() - started - replacing)
+
+    def take_journal(self) -> list[Entry]:
+        """The entries of the journal since the last call."""
+        new = self.journal[self._told :]
+        self._told = len(self.journal)
+        return new
+
+    def first_needed(self, lanes: Sequence[Lane], rows: RowStore, now: int | None) -> int | None:
+        """The first event that a plan that takes over might need: those of the longest window are kept for it."""
+        windows = [w for lane in lanes if (w := lane.evaluator.assembly.window) is not None]
+        if self.adaptation is None or now is None or not windows:
+            return None
+        return rows.first_after(now - max(windows))
+
+    # -- state -------------------------------------------------------------------------------------------------------
+    def dump(self) -> dict[str, Part]:
+        """The adapters' states, by names of parts of a snapshot."""
+        return {f"adapter {name}": adapter.dump() for name, adapter in self.adapters.items()}
+
+    def load(self, parts: Mapping[str, Part], lanes: Sequence[Lane]) -> None:
+        """Take up what `dump` gave, with the plans of the lanes."""
+        for lane in lanes:
+            name = lane.evaluator.name
+            if name in self.adapters and f"adapter {name}" in parts:
+                self.adapters[name].load(*parts[f"adapter {name}"], lane.evaluator.plan)
+
+    def dump_cadence(self) -> dict[str, Any] | None:
+        """When the next check is due, as JSON-able values."""
+        return None if self._cadence is None else self._cadence.dump()
+
+    def load_cadence(self, state: Mapping[str, Any] | None, next_event: int) -> None:
+        """Take up what `dump_cadence` gave; without it the next check is a while away."""
+        if self._cadence is None:
+            return
+        if state is None:
+            self._cadence.postpone(next_event)
+        else:
+            self._cadence.load(state, next_event)
