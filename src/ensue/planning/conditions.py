@@ -309,6 +309,23 @@ def compared_pair(condition: Condition) -> tuple[str, Load, Load] | None:
     return None
 
 
+def compared_with(condition: Condition, candidate: str) -> tuple[str, Load, Load] | None:
+    """A condition as a plain comparison of a candidate's value: operator, that value, the other one.
+
+    None if it is none, or if a null of the candidate's, which is kept as a number, could compare true.
+    """
+    if condition.comparison is None:
+        return None
+    symbol, left, right = condition.comparison
+    if right.variable == candidate:
+        symbol, left, right = MIRRORED[symbol], right, left
+    if left.variable != candidate:
+        return None
+    if candidate not in condition.guarded and (symbol != "=" or left.is_float):
+        return None
+    return symbol, left, right
+
+
 def order(earlier: Load, later: Load) -> Condition:
     """`earlier < later`, two times."""
     text = f"{earlier.variable} before {later.variable}"

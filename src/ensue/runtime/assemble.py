@@ -16,7 +16,6 @@ from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import Query
 from ensue.planning.common import CommonLeaf, can_share, key_of
 from ensue.planning.conditions import (
-    MIRRORED,
     Column,
     Condition,
     Conditions,
@@ -29,6 +28,7 @@ from ensue.planning.conditions import (
     analyze,
     columns_in,
     compared_pair,
+    compared_with,
     different,
     plain_column,
 )
@@ -36,6 +36,7 @@ from ensue.planning.plan import Plan
 from ensue.planning.temporal import Storage, derive_storage
 from ensue.planning.windows import window_of
 from ensue.runtime import layout as at
+from ensue.runtime.absences import Mark, find_mark
 from ensue.runtime.assembly import Assembly, LeafSource, Store
 from ensue.runtime.strings import StringTable
 
@@ -75,6 +76,7 @@ class BranchParts:
     pending: int | None = None
     pending_places: dict[tuple[str, Column | Time], int] = field(default_factory=dict)
     pending_lists: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)  # by the negated variable
 
 
 @dataclass(slots=True)
@@ -293,15 +295,10 @@ class Assembler:
         self, condition: Condition, candidate: str, bound: dict[str, Row | List]
     ) -> tuple[int, int, int, int] | None:
         """A comparison as a predicate on the candidate's column, if it compares it with a bound row."""
-        if condition.comparison is None:
+        compared = compared_with(condition, candidate)
+        if compared is None:
             return None
-        symbol, left, right = condition.comparison
-        if right.variable == candidate:
-            symbol, left, right = MIRRORED[symbol], right, left
-        if left.variable != candidate:
-            return None
-        if candidate not in condition.guarded and (symbol != "=" or left.is_float):
-            return None  # a candidate's null would compare as the number that stands for it; no value is equal to it
+        symbol, left, right = compared
         mine, other = bound[left.variable], bound[right.variable]
         if not isinstance(mine, Row) or not isinstance(other, Row) or mine.source == other.source:
             return None
@@ -375,8 +372,11 @@ class Assembler:
         return words
 
     # -- the whole ---------------------------------------------------------------------------------------------------
-    def prepare(self, plan: Plan) -> list[BranchParts]:
-        """Leaves, stores and conditions of all branches; columns of leaves are complete after this."""
+    def prepare(self, plan: Plan, *, with_marks: bool = False) -> list[BranchParts]:
+        """Leaves, stores and conditions of all branches; columns of leaves are complete after this.
+
+        With marks, absences that can be are noted beside earlier events when they come, and need not be kept.
+        """
         self.index = plan.index
         slots = {v.name: k for k, v in enumerate(v for v in self.variables if v.kleene)}
         prepared: list[BranchParts] = []
@@ -397,13 +397,15 @@ class Assembler:
                 number, branch, analysis, derive_storage(branch, plan.trees[number]), pool, leaves, slots
             )
             prepared.append(parts)
+            if with_marks:
+                self._find_marks(parts)
             for name, leaf in leaves.items():
                 conditions = [*pool, *(c for a in analysis.absences for c in a.conditions)]
                 for column in columns_in(conditions, name):
                     self.attribute(column)
                     if column not in leaf.columns:
                         leaf.columns.append(column)
-                stored = name in parts.storage.leaves or leaf.negated
+                stored = name in parts.storage.leaves or (leaf.negated and name not in parts.marks)
                 if stored and leaf.store is None:
                     leaf.store = self.add_store(at.KIND_LEAF, 0, f"events of {leaf.type}")
         if len(self.leaves) >= at.PRESENT_BIT:
@@ -414,14 +416,24 @@ class Assembler:
                 if shared is not None:
                     leaf.store.shared = shared[0]
                     leaf.columns = list(shared[1].columns)
-                leaf.store.columns = at.C_FIRST + len(self.partition) + len(leaf.columns)
+                leaf.store.columns = at.C_FIRST + len(self.partition) + len(leaf.columns) + leaf.marks
         return prepared
+
+    def _find_marks(self, parts: BranchParts) -> None:
+        for absence in parts.conditions.absences:
+            found = find_mark(parts.branch, absence, parts.storage.nodes)
+            if found is not None:
+                leaf = parts.leaves[found[0]]
+                if key_of(self.query, self.schema, leaf.type, leaf.filter) in self.common:
+                    continue  # its rows are not this query's alone
+                parts.marks[absence.negation.name] = Mark(*found, leaf.marks)
+                leaf.marks += 1
 
     def finish(self, plan: Plan) -> Assembly:
         """The assembly of a plan."""
         from ensue.runtime.programs import ProgramAssembler
 
-        prepared = self.prepare(plan)
+        prepared = self.prepare(plan, with_marks=True)
         programs = ProgramAssembler(self, prepared)
         programs.put_all()
         return self.seal()

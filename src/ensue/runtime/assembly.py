@@ -45,10 +45,15 @@ class LeafSource:
     negated: bool
     columns: list[Column]
     store: Store | None = None
+    marks: int = 0  # absences that are noted beside its events
 
     def place(self, column: Column, partition: int) -> int:
         """The store's column that holds `column`."""
         return C_FIRST + partition + self.columns.index(column)
+
+    def mark_place(self, number: int, partition: int) -> int:
+        """The store's column of a mark, once all columns are known."""
+        return C_FIRST + partition + len(self.columns) + number
 
 
 @dataclass(frozen=True, slots=True)

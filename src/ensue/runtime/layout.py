@@ -158,12 +158,13 @@ L_COPIES = 3
 L_COPY_TABLE = 4  # batch columns to copy into the leaf's attribute columns
 L_USES = 5  # how many users; each a list of stores, any of which being empty makes the event useless to it
 L_USE_TABLE = 6
+L_MARKS = 7  # columns behind the attributes in which absences are noted: see the program that completes with a mark
 LEAF_RECORD = 8
 
 # -- program: a trigger's program ------------------------------------------------------------------------------------
 G_STEPS = 0
 G_STEP_TABLE = 1  # steps + 1 records: record 0 is the trigger itself
-G_COMPLETE = 2  # 0: only stores, 1: emits matches, 2: matches wait, 3: kills waiting matches
+G_COMPLETE = 2  # one of the following
 G_BRANCH = 3
 G_EMIT_TABLE = 4  # per variable of the query: kind, source or slot, column
 G_EMITS = 5
@@ -174,8 +175,11 @@ G_COPIES = 9  # of a waiting match: (source, column) pairs for the columns from 
 G_COPY_TABLE = 10
 G_MAYBES = 11  # a match waits only if all lists of one of these groups are empty; 0: it waits in any case
 G_MAYBE_TABLE = 12  # per group: number of slots, slots
+G_MARK = 13  # the column that a mark is set in
 PROGRAM_RECORD = 14
-COMPLETE_NOTHING, COMPLETE_EMIT, COMPLETE_WAIT, COMPLETE_KILL = range(4)
+COMPLETE_NOTHING, COMPLETE_EMIT, COMPLETE_WAIT, COMPLETE_KILL, COMPLETE_MARK = range(5)
+"""NOTHING: only stores; EMIT: gives matches; WAIT: they wait; KILL: refutes waiting matches; MARK: an event of a
+negated type notes its end beside the earlier events to which it is the first such event."""
 EMIT_NULL, EMIT_ROW, EMIT_LIST, EMIT_NULL_LIST = range(4)
 
 # -- program: a step -------------------------------------------------------------------------------------------------
@@ -207,9 +211,12 @@ ST_LATES = 24
 ST_LATE_AFTER = 25  # likewise conditions
 ST_LATE_AFTERS = 26
 ST_EASE = 27  # what a bound row leaves to do, one of the following
-EASE_NONE, EASE_FLAT, EASE_PLAIN = range(3)
+EASE_NONE, EASE_FLAT, EASE_PLAIN, EASE_PAIR = range(4)
 """EASE_FLAT: each row of this last step is a match of single events, and nothing is left to decide. EASE_PLAIN: nothing
-is to be decided or stored before the next step."""
+is to be decided or stored before the next step. EASE_PAIR: nor that, and the next step is a flat one, both scans."""
+MOST_WORDS = 32
+MOST_COMPARED = 24
+"""Of two steps at once: the words of a match and the inner step's comparisons for which there is room on the stack."""
 ST_PAIR = 28  # plain comparisons of an element with the one before it
 ST_PAIRS = 29
 STEP_RECORD = 30

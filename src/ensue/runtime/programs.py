@@ -13,9 +13,10 @@ from ensue.planning.conditions import (
 )
 from ensue.planning.temporal import Program
 from ensue.runtime import layout as at
+from ensue.runtime.absences import nearest
 from ensue.runtime.assemble import Assembler, BranchParts, List, Row, StepParts
 from ensue.runtime.assembly import LeafSource, Store
-from ensue.runtime.triggered import TriggeredSearch, nearest, placed
+from ensue.runtime.triggered import TriggeredSearch, placed
 
 
 class ProgramAssembler:
@@ -44,6 +45,8 @@ class ProgramAssembler:
             for absence in parts.conditions.absences:
                 if parts.branch.may_wait(absence.negation):
                     self._put_kill(parts, absence)
+                elif absence.negation.name in parts.marks:
+                    self._put_mark(parts, absence)
         for parts in self.branches:
             for program in parts.storage.programs:
                 self._put_program(parts, program)
@@ -182,6 +185,33 @@ class ProgramAssembler:
         record[at.G_SLOT_TABLE] = a.put(slots)
         self.by_leaf[a.leaves.index(parts.leaves[negation.name])].append(record)
 
+    def _put_mark(self, parts: BranchParts, absence: Absence) -> None:
+        """The program by which an event of a negated type notes its end beside those that it is the first after."""
+        a = self.assembler
+        negation = absence.negation
+        mark = parts.marks[negation.name]
+        leaf = parts.leaves[mark.earlier]
+        assert leaf.store is not None
+        bound: dict[str, Row | List] = {
+            negation.name: Row(0, a.trigger_place),
+            mark.earlier: Row(1, a.leaf_place(leaf)),
+        }
+        place = leaf.mark_place(mark.number, len(a.partition))
+        step = StepParts(at.MODE_SCAN, leaf.store, predicates=a.partition_predicates())
+        step.uppers.append((at.REF_SOURCE, 0, at.T_BEGIN))
+        step.predicates.append((at.GT, place, 0, at.T_END))
+        for condition in absence.conditions:
+            predicate = a.predicate(condition, mark.earlier, bound)
+            assert predicate is not None
+            step.predicates.append(predicate)
+        record = [0] * at.PROGRAM_RECORD
+        record[at.G_STEPS] = 1
+        record[at.G_STEP_TABLE] = a.put_records([a.step_record(StepParts(at.MODE_TRIGGER)), a.step_record(step)])
+        record[at.G_COMPLETE] = at.COMPLETE_MARK
+        record[at.G_BRANCH] = parts.number
+        record[at.G_MARK] = place
+        self.by_leaf[a.leaves.index(parts.leaves[negation.name])].append(record)
+
     # -- leaves ------------------------------------------------------------------------------------------------------
     def _put_leaves(self) -> None:
         a = self.assembler
@@ -198,6 +228,7 @@ class ProgramAssembler:
             record[at.L_COPIES] = len(copies)
             record[at.L_COPY_TABLE] = a.put(copies)
             record[at.L_USES] = len(uses)
+            record[at.L_MARKS] = leaf.marks
             record[at.L_USE_TABLE] = a.put([word for use in uses for word in (len(use), *use)])
             records.append(record)
         a.words[at.P_LEAF_TABLE] = a.put_records(records)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ensue.pattern.expressions import At
-from ensue.pattern.normalize import Branch, Variable
 from ensue.planning.conditions import Absence, Column, Condition, Load, Time, different, order
 from ensue.planning.temporal import Program, Step
 from ensue.runtime import layout as at
+from ensue.runtime.absences import nearest, rivals
 from ensue.runtime.assemble import BranchParts, List, Row, StepParts
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ def placed(places: dict[tuple[str, Column | Time], int], name: str) -> Callable[
     return place
 
 
-def nearest(branch: Branch, names: frozenset[str], *, latest: bool) -> list[str]:
-    """Those of some variables that bound a place: the latest (or earliest), as far as they cannot be empty."""
-
-    def is_hidden(name: str) -> bool:
-        closer = branch.successors(name) if latest else branch.predecessors(name)
-        return any(other in closer and branch.variable(other).minimum > 0 for other in names)
-
-    return [name for name in branch.names if name in names and not is_hidden(name)]
-
-
 class TriggeredSearch:
     """One program in the making: what is bound after each step, and what has been decided."""
 
@@ -52,7 +42,8 @@ class TriggeredSearch:
         self.tail_bound: dict[str, Row | List] = {}  # as `bound`, with the trigger of a list as a row
         self.open = [c for c in parts.pool if not (c.each | c.pairs) & program.empty]
         self.tail_open = [c for c in self.open if self.trigger_is_list and self._is_elementwise(c, program.trigger)]
-        self.absences = list(parts.conditions.absences)
+        self.absences = [x for x in parts.conditions.absences if x.negation.name not in parts.marks]
+        self.marks = list(parts.marks.values())
         self.last_store = max((after for after, _ in program.stores), default=-1)
 
     def _is_elementwise(self, condition: Condition, name: str) -> bool:
@@ -70,7 +61,10 @@ class TriggeredSearch:
             step.ease = self._ease(step, step is steps[-1], waits)
         record = [0] * at.PROGRAM_RECORD
         record[at.G_STEPS] = len(program.steps)
-        record[at.G_STEP_TABLE] = a.put_records([a.step_record(step) for step in steps])
+        records = [a.step_record(step) for step in steps]
+        if len(records) > 2 and self._is_pair(steps[-1], records[-2], records[-1]):
+            records[-2][at.ST_EASE] = at.EASE_PAIR
+        record[at.G_STEP_TABLE] = a.put_records(records)
         record[at.G_COMPLETE] = at.COMPLETE_NOTHING
         if program.completes:
             record[at.G_COMPLETE] = at.COMPLETE_WAIT if waits else at.COMPLETE_EMIT
@@ -119,6 +113,16 @@ class TriggeredSearch:
             return at.EASE_PLAIN
         flat = self.program.completes and not waits and not step.codes and not any(v.kleene for v in self.a.variables)
         return at.EASE_FLAT if flat else at.EASE_NONE
+
+    def _is_pair(self, last: StepParts, outer: list[int], inner: list[int]) -> bool:
+        """Whether the last two steps can be made at once: scans that leave nothing to do but to write matches."""
+        if (outer[at.ST_EASE], inner[at.ST_EASE]) != (at.EASE_PLAIN, at.EASE_FLAT) or self.programs.pendings:
+            return False
+        if outer[at.ST_MODE] != at.MODE_SCAN or inner[at.ST_MODE] != at.MODE_SCAN or outer[at.ST_CODES]:
+            return False
+        depth = len(self.program.steps) - 1
+        bounds = [sum(source == depth for _, source, _ in ends) for ends in (last.uppers, last.lowers)]
+        return max(bounds) <= 1 and len(last.predicates) <= at.MOST_COMPARED and len(self.a.variables) <= at.MOST_WORDS
 
     def _waits_if_empty(self) -> list[list[int]] | None:
         """Groups of slots of which one must be all empty for a match to wait; [] if it always waits, None if never."""
@@ -293,6 +297,7 @@ class TriggeredSearch:
             elif not condition.via or not condition.via <= self.bound.keys():
                 self._decide_on_candidate(step, condition, fresh, self.bound)
         self.open = remaining
+        self._place_marks(step, fresh)
         tail_remaining = []
         for condition in self.tail_open:
             if condition.variables <= self.tail_bound.keys() and condition.variables & fresh:
@@ -300,6 +305,25 @@ class TriggeredSearch:
             else:
                 tail_remaining.append(condition)
         self.tail_open = tail_remaining
+
+    def _place_marks(self, step: StepParts, fresh: frozenset[str]) -> None:
+        """Absences that are noted beside an event, decided when both events around them are bound.
+
+        A stored partial match of both has been decided when it was stored: no later event forbids it.
+        """
+        remaining = []
+        for mark in self.marks:
+            earlier, later = self.bound.get(mark.earlier), self.bound.get(mark.later)
+            if not isinstance(earlier, Row) or not isinstance(later, Row):
+                remaining.append(mark)
+                continue
+            noted = self.parts.leaves[mark.earlier].mark_place(mark.number, len(self.a.partition))
+            begin = later.place(Time.BEGIN)
+            if mark.earlier in fresh and mark.later not in fresh:
+                step.predicates.append((at.GE, noted, later.source, begin))
+            elif mark.later in fresh and mark.earlier not in fresh:
+                step.predicates.append((at.LE, begin, earlier.source, noted))
+        self.marks = remaining
 
     def _decide_on_candidate(
         self, step: StepParts, condition: Condition, fresh: frozenset[str], bound: dict[str, Row | List]
@@ -337,17 +361,8 @@ class TriggeredSearch:
         needed |= set(nearest(self.branch, negation.before, latest=False))
         for condition in absence.conditions:
             needed |= condition.variables - {negation.name}
-        needed |= {v.name for v in self._rivals(absence)}
+        needed |= {v.name for v in rivals(self.branch, negation)}
         return frozenset(needed)
-
-    def _rivals(self, absence: Absence) -> list[Variable]:
-        """Positive variables whose event could be the negated one itself: of its type, and not ordered with it."""
-        negation = absence.negation
-        return [
-            v
-            for v in self.branch.variables
-            if v.type == negation.type and v.name not in negation.after | negation.before
-        ]
 
     def _depends_on_window(self, absence: Absence) -> bool:
         negation = absence.negation
@@ -398,7 +413,7 @@ class TriggeredSearch:
                 check.uppers.append((at.REF_FIRST_BEGIN, binding.slot, 0))
         bound = {**self.bound, negation.name: Row(at.NEGATED_SOURCE, a.leaf_place(leaf))}
         conditions = list(absence.conditions)
-        conditions += [different(negation.name, v.name, self.lists) for v in self._rivals(absence)]
+        conditions += [different(negation.name, v.name, self.lists) for v in rivals(self.branch, negation)]
         if a.intervals:
             for name in nearest(self.branch, negation.after, latest=True):
                 if isinstance(self.bound[name], List) and name not in self.program.empty:

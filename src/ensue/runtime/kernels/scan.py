@@ -93,11 +93,10 @@ def enter(P, S, step, depth):  # type: ignore[no-untyped-def]
     S[DEPTH_HIGH + depth] = high
     S[DEPTH_BLOCK + depth] = low - 64
     S[DEPTH_MASK + depth] = 0
+    S[DEPTH_NEXT + depth] = 0
     if P[step + ST_MODE] == MODE_CHAIN:
         key = value(S, P[step + ST_CHAIN_SOURCE], P[step + ST_CHAIN_COLUMN])
-        if key == NULL:
-            S[DEPTH_NEXT + depth] = 0
-        else:
+        if key != NULL:
             S[DEPTH_NEXT + depth] = S[S[header + H_BUCKETS] + (spread(key) & S[header + H_BUCKET_MASK])]
 
 

@@ -11,12 +11,14 @@ from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.kernels.lists import enter_list, next_list
 from ensue.runtime.kernels.machine import all_hold, element
 from ensue.runtime.kernels.output import append_match, emit_rows, finish, total_elements
+from ensue.runtime.kernels.pairs import emit_pairs
 from ensue.runtime.kernels.scan import enter, is_violated, next_row
 from ensue.runtime.kernels.stores import expire, has_room
 from ensue.runtime.layout import (
     C_BEGIN,
     COMPLETE_EMIT,
     COMPLETE_KILL,
+    COMPLETE_MARK,
     COMPLETE_WAIT,
     D_LIST_TABLE,
     D_LISTS,
@@ -24,8 +26,10 @@ from ensue.runtime.layout import (
     DEPTH_BEGIN,
     DONE,
     EASE_FLAT,
+    EASE_PAIR,
     EASE_PLAIN,
     G_COMPLETE,
+    G_MARK,
     G_MAYBES,
     G_PENDING,
     G_SLOT_TABLE,
@@ -74,6 +78,7 @@ from ensue.runtime.layout import (
     STEP_RECORD,
     STORE_FULL,
     T_BEGIN,
+    T_END,
     TRIGGER,
 )
 
@@ -153,6 +158,20 @@ def kill(P, S, F, R, program):  # type: ignore[no-untyped-def]
 
 
 @inner
+def mark(P, S, F, R, program):  # type: ignore[no-untyped-def]
+    """Note the end of the trigger, an event of a negated type, beside the earlier events that it is the first after."""
+    step = P[program + G_STEP_TABLE] + STEP_RECORD
+    header = HEADERS + P[step + ST_STORE] * HEADER
+    expire(P, S, header)
+    S[SOURCE_STORE] = 0
+    S[SOURCE_ROW] = 0
+    enter(P, S, step, 1)
+    place = S[header + H_OFFSET] + P[program + G_MARK] * S[header + H_CAPACITY]
+    while next_row(P, S, F, R, step, 1):
+        S[place + S[SOURCE_ROW + 1]] = S[TRIGGER + T_END]
+
+
+@inner
 def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
     """Run a trigger's program, from the start (S_DEPTH -1) or from where it had to stop."""
     complete = P[program + G_COMPLETE]
@@ -161,6 +180,9 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
             record = P[program + G_SLOT_TABLE] + 4 * k
             S[KLEENE_STORE + P[record]] = P[record + 1]
         kill(P, S, F, R, program)
+        return DONE
+    if complete == COMPLETE_MARK:
+        mark(P, S, F, R, program)
         return DONE
     steps = P[program + G_STEPS]
     table = P[program + G_STEP_TABLE]
@@ -207,6 +229,12 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
                 enter_list(P, S, F, R, step, depth)
             else:
                 enter(P, S, step, depth)
+            continue
+        if ease == EASE_PAIR:
+            if not emit_pairs(P, S, F, O, program, step, depth):
+                S[S_DEPTH] = depth
+                return OUTPUT_FULL
+            depth -= 1
             continue
         if ease == EASE_FLAT:
             if not emit_rows(P, S, F, R, O, program, step, depth):

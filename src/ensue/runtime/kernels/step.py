@@ -28,6 +28,7 @@ from ensue.runtime.layout import (
     HEADERS,
     L_COPIES,
     L_COPY_TABLE,
+    L_MARKS,
     L_PROGRAM_TABLE,
     L_PROGRAMS,
     L_STORE,
@@ -195,6 +196,8 @@ def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
     table = P[leaf + L_COPY_TABLE]
     for k in range(P[leaf + L_COPIES]):
         S[offset + (C_FIRST + k) * capacity + row] = S[TRIGGER + P[table + k]]
+    for k in range(P[leaf + L_MARKS]):
+        S[offset + (C_FIRST + P[leaf + L_COPIES] + k) * capacity + row] = LATEST
     S[header + H_TAIL] = row + 1
     link_last(S, header)
     return True
