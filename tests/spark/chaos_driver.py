@@ -30,7 +30,9 @@ SINKS = ("native", "pipeline")
 CONFIG = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long
+    # To compile code for so few rows takes a third of the JVM's time, and the state does not depend on it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
