@@ -63,8 +63,12 @@ def grow(
     budget: float,
     repeats: int,
     clock: Clock = time.process_time,
+    *,
+    starts: bool = False,
 ) -> Reading:
     """Run over more and more of the first events, up to all of them or as many as the budget allows.
+
+    If a run `starts` something each time, what a first, short run takes is no measure of longer ones.
 
     `prepare` lays the first so many events ready and gives the run over them, which gives what it found or raises
     OverBudgetError. The longest run that came to its end counts; it is repeated while the budget lasts.
@@ -80,10 +84,11 @@ def grow(
     best = Reading(note="not even the first events")
     try:
         best = timed(length)
-        if events <= FIRST:
+        if starts or events <= FIRST:
             best = min(best, timed(length), key=lambda reading: reading.cpu)  # the first run has warmed up
+        fixed = min(best.cpu, budget) if starts else 0.0
         while length < events:
-            growth = min(8.0, events / length, 0.9 * budget / best.cpu)
+            growth = min(8.0, events / length, 0.9 * (budget - fixed) / max(best.cpu - fixed, 1e-3))
             if growth < 1.4:
                 return best
             length = min(events, int(length * growth))

@@ -90,6 +90,23 @@ def test_growth_stops_where_the_next_part_would_not_fit():
     assert lengths[-1] == reading.events == 9_000
 
 
+def test_what_a_run_takes_to_start_does_not_stop_the_growth():
+    clock = Clock()
+    lengths = []
+
+    def prepare(length):
+        def run():
+            lengths.append(length)
+            clock.now += (3.0 if len(lengths) == 1 else 0.7) + 1e-6 * length
+            return length // 10
+
+        return run
+
+    reading = grow(prepare, 100_000, 1.0, 1, clock, starts=True)
+    assert lengths == [FIRST, FIRST, 8 * FIRST, 100_000]
+    assert reading.cpu == pytest.approx(0.8)
+
+
 def test_a_part_that_was_stopped_does_not_count():
     clock = Clock()
     calls = []

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import ensue
-from benchmarks.peers.budget import grow
 from benchmarks.peers.cells import Job, Reading
-from benchmarks.peers.engines.spark_session import counted, cpu_seconds, lay_ready, session
+from benchmarks.peers.engines.spark_session import bounded, grow_on_spark, lay_ready, session
 from benchmarks.peers.queries import Query
 from benchmarks.peers.streams import Stream, read
 from ensue.options import Options
@@ -19,7 +18,7 @@ NO_LIMIT = Options(max_matches=None, max_partial_matches=None)
 
 
 def lacks(query: Query) -> str | None:
-    """Why a query is beyond this version."""
+    """Why a query is beyond it: none is."""
     return None
 
 
@@ -30,9 +29,9 @@ def measure(job: Job) -> Reading:
 
     def prepare(events: int) -> Callable[[], int]:
         frame = lay_ready(spark, job, stream, events)
-        return counted(lambda: count_rows(job, detect(frame, text_of(job), options=NO_LIMIT)), spark, job.budget)
+        return bounded(lambda: count_rows(job, detect(frame, text_of(job), options=NO_LIMIT)), spark, job)
 
-    return replace(grow(prepare, job.events, job.budget, job.repeats, cpu_seconds), version=ensue.__version__)
+    return replace(grow_on_spark(prepare, job, job.repeats), version=ensue.__version__)
 
 
 def text_of(job: Job) -> str:

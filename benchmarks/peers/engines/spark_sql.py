@@ -9,9 +9,8 @@ from typing import Any
 
 import pyspark
 
-from benchmarks.peers.budget import grow
 from benchmarks.peers.cells import Job, Reading
-from benchmarks.peers.engines.spark_session import counted, cpu_seconds, lay_ready, session
+from benchmarks.peers.engines.spark_session import bounded, grow_on_spark, lay_ready, session
 from benchmarks.peers.engines.sql import select, slices_of
 from benchmarks.peers.queries import Query
 from benchmarks.peers.streams import Stream, read
@@ -30,9 +29,9 @@ def measure(job: Job) -> Reading:
 
     def prepare(events: int) -> Callable[[], int]:
         lay_ready(spark, job, stream, events).createOrReplaceTempView("events")
-        return counted(lambda: count_matches(spark, job), spark, job.budget)
+        return bounded(lambda: count_matches(spark, job), spark, job)
 
-    return replace(grow(prepare, job.events, job.budget, job.repeats, cpu_seconds), version=pyspark.__version__)
+    return replace(grow_on_spark(prepare, job, job.repeats), version=pyspark.__version__)
 
 
 def count_matches(spark: Any, job: Job) -> int:
