@@ -94,7 +94,7 @@ def run_stream(spark: Any, job: Job, folder: Path) -> tuple[int, tuple[float, fl
         .start()
     )
     while not running.awaitTermination(0.1):
-        if cpu_seconds() - start > job.budget + 2 * JOB_STARTS:
+        if cpu_seconds() - start > job.budget + BATCHES * JOB_STARTS:
             running.stop()
             raise OverBudgetError
     first, last = marks[FREE - 1], marks[-1]
