@@ -29,13 +29,13 @@ def test_case(case: RuleCase) -> None:
         assert type(caught.value).__name__ == case.expected.name
         assert case.expected.message in str(caught.value)
         return
-    shown = RandomProgram(case.text, case.events, case.schema)
     program = parse_program(case.text)
+    shown = RandomProgram(program, case.text, case.events, case.schema)
     assert_agrees(shown, derive_events(case.events, program, case.schema), case.expected, "the oracle")
     found = ensue.run(list(case.events), case.text, schema=case.schema)
     assert_agrees(shown, as_events(found), case.expected, "all at once")
     for seed in range(3):
-        streamed = run_streamed(shown, program, random.Random(seed))
+        streamed = run_streamed(shown, random.Random(seed))
         assert_agrees(shown, as_events(streamed), case.expected, "in cuts")
     assert parse_program(format_text(case.text)) == program
 

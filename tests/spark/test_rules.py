@@ -6,10 +6,9 @@ Programs are put together in one run: each has its own event types and attribute
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,6 @@ import pytest
 
 from ensue.errors import LimitError, PlanError, QueryTypeError
 from ensue.events.schema import Schema
-from ensue.language import parse_program
 from ensue.options import Options
 from ensue.planning.rule_programs import plan_program
 from ensue.planning.rule_spread import find_rule_spread
@@ -30,7 +28,7 @@ from ensue.rules.program import Program
 from ensue.spark import detect, detect_with_aside
 from ensue.spark import survey as survey_module
 from ensue.spark.counts import RunCounts
-from ensue.testing.random_programs import random_program
+from ensue.testing.random_programs import RandomProgram, put_together, random_program
 from ensue.testing.rule_oracle import DerivedEvent, derive_events
 
 from .agreement import aside_in, drain, matches_in, read_files, write_files
@@ -47,28 +45,20 @@ Row = dict[str, Any]
 class Part:
     """One program with names and times of its own."""
 
-    text: str
-    rows: tuple[Row, ...]
-    schema: Schema
+    case: RandomProgram
     derived: tuple[DerivedEvent, ...]
 
 
 def make_part(number: int, *, keyed: bool) -> Part | None:
     """The part of a seed; None if it derives nothing, or too much for the oracle."""
-    case = random_program(number, events=12, keyed=keyed)
-    text = re.sub(r"\b([ABCD]|R\d)\(", rf"\1_{number}(", case.text)
-    text = re.sub(r"\b(n\d|key\d)(r\d)\b", rf"\1\2_{number}", text)
+    case = random_program(number, events=12, keyed=keyed, suffix=f"_{number}")
     start = STRETCH * (number % 1000)
-    rows = [{**row, "type": f"{row['type']}_{number}"} for row in case.rows]
-    for row in rows:
-        row["ts"] += start
-        if "start" in row:
-            row["start"] += start
+    rows = tuple({**row, **{name: row[name] + start for name in ("ts", "start") if name in row}} for row in case.rows)
     try:
-        derived = derive_events(rows, parse_program(text), case.schema, limit=5_000)
+        derived = derive_events(rows, case.program, case.schema, limit=5_000)
     except LimitError:
         return None
-    return Part(text, tuple(rows), case.schema, tuple(derived)) if derived else None
+    return Part(replace(case, rows=rows), tuple(derived)) if derived else None
 
 
 @dataclass(frozen=True)
@@ -78,17 +68,21 @@ class Bundle:
     name: str
     parts: tuple[Part, ...]
 
+    @cached_property
+    def whole(self) -> RandomProgram:
+        return put_together([part.case for part in self.parts])
+
     @property
     def schema(self) -> Schema:
-        return self.parts[0].schema
-
-    @cached_property
-    def program(self) -> Program:
-        return parse_program("\n".join(part.text for part in self.parts))
+        return self.whole.schema
 
     @property
-    def rows(self) -> list[Row]:
-        return [row for part in self.parts for row in part.rows]
+    def program(self) -> Program:
+        return self.whole.program
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return self.whole.rows
 
     def table(self, rows: Sequence[Row]) -> pa.Table:
         kinds = {"type": pa.string(), "ts": pa.int64(), "x": pa.int64(), "y": pa.float64(), "s": pa.string()}
@@ -109,9 +103,9 @@ class Bundle:
 
 
 def is_bounded(part: Part) -> bool:
-    program = parse_program(part.text)
-    _, plans = plan_program(program, part.schema)
-    window = find_rule_spread(program, plans, part.schema, part.schema).window
+    program, schema = part.case.program, part.case.schema
+    _, plans = plan_program(program, schema)
+    window = find_rule_spread(program, plans, schema, schema).window
     return window is not None and window <= 25
 
 
@@ -129,7 +123,7 @@ def gather(name: str, count: int = 50) -> Bundle:
     parts: list[Part] = []
     for seed in kind["seeds"]:
         part = make_part(seed, keyed=kind["keyed"])
-        fits = part is not None and (part.schema.begin is not None) == kind["lasting"]
+        fits = part is not None and (part.case.schema.begin is not None) == kind["lasting"]
         if part is not None and fits and (not kind.get("bounded") or is_bounded(part)):
             parts.append(part)
         if len(parts) == count:

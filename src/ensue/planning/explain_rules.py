@@ -24,9 +24,23 @@ from ensue.rules.lowering import Moment
 from ensue.rules.reasoner import Constraint
 
 
-def explain_rules(plans: Mapping[str, Sequence[RulePlan]], format: str = "text") -> str:
-    """The plans of a program's rules, in the order of evaluation, as text or Mermaid."""
-    described = [describe_rule(name, plan) for name, own in plans.items() for plan in own]
+def describe_rules(
+    plans: Mapping[str, Sequence[RulePlan]], orders: Mapping[tuple[str, int], Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """The plans of a program's rules, in the order of evaluation, as JSON-able values.
+
+    `orders` tells of rules, by derived type and number, on what statistics the order of their joins rests.
+    """
+    known = orders or {}
+    return [
+        describe_rule(name, plan) | {"order": known.get((name, k))}
+        for name, own in plans.items()
+        for k, plan in enumerate(own)
+    ]
+
+
+def write_rules(described: Sequence[Mapping[str, Any]], format: str = "text") -> str:
+    """What `describe_rules` gave as text or Mermaid."""
     if format == "mermaid":
         return "\n".join(["flowchart BT", *(line for k, one in enumerate(described) for line in _mermaid(k, one))])
     return "\n\n".join(_write(one) for one in described)
@@ -193,12 +207,25 @@ def _write(one: Mapping[str, Any]) -> str:
         lines.append(f"  {join['join']}" + (f" on {join['on']}" if join["on"] else ""))
         lines += [f"    where {condition}" for condition in join["conditions"]]
         lines += [f"    {side['of']}: {side['kept']}" for side in join["sides"]]
+    lines += _write_order(one["order"]) if one["order"] else []
     for window in one["windows"]:
         lines += [f"  {window['window']}", f"    {window['kept']}"]
         if window["suppressed"]:
             lines.append(f"    {window['suppressed']}")
     lines += [f"  {note}" for note in one["notes"]]
     return "\n".join(lines)
+
+
+def _write_order(order: Mapping[str, Any]) -> list[str]:
+    window = f"{order['window']:,.6g}"
+    rows = ", ".join(f"{name} {number:.4g}" for name, number in order["rows"].items())
+    pairs = ", ".join(f"{name} {share:.3g}" for name, share in order["pairs"].items())
+    return [
+        f"  joined in the order {order['order']} by statistics: {order['tuples']:.4g} tuples in a time of {window}; "
+        f"as written {order['written']}: {order['written_tuples']:.4g}",
+        f"    rows in that time: {rows}",
+        f"    shares of pairs that join: {pairs}",
+    ]
 
 
 def _mermaid(number: int, one: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ensue.errors import QueryTypeError
 from ensue.events.schema import Schema
-from ensue.planning.plan import Tree
 from ensue.planning.rules import Extent, Optimizations, RulePlan, plan_rule
 from ensue.rules.check import check_program
 from ensue.rules.lowering import lower
@@ -18,23 +17,15 @@ from ensue.rules.strata import stratify
 def plan_program(
     program: Program,
     schema: Schema,
-    trees: Mapping[int, Tree] | None = None,
     optimizations: Optimizations = Optimizations(),  # noqa: B008  (immutable)
 ) -> tuple[dict[str, Signature], dict[str, list[RulePlan]]]:
-    """The attributes of all events, and the plans of each derived type's rules, types in the order of evaluation.
-
-    `trees` are those of rules by their number in the program.
-    """
+    """The attributes of all events, and the plans of each derived type's rules, types in the order of evaluation."""
     signatures = check_program(program, schema)
     point = Extent(0, 0) if schema.begin is None else Extent()
-    extents = {event.name: point for event in program.events if event.name not in program.derived}
-    numbers = {id(rule): number for number, rule in enumerate(program.rules)}
+    extents = dict.fromkeys({event.name for event in program.events}.difference(program.derived), point)
     plans: dict[str, list[RulePlan]] = {}
     for name, rules in stratify(program):
-        own = []
-        for rule in rules:
-            tree = (trees or {}).get(numbers[id(rule)])
-            own.append(plan_rule(lower(rule, signatures, schema), extents, tree, optimizations))
+        own = [plan_rule(lower(rule, signatures, schema), extents, None, optimizations) for rule in rules]
         plans[name] = own
         longest = [plan.extent.most for plan in own if plan.is_possible]
         known = [most for most in longest if most is not None]

@@ -109,15 +109,29 @@ class WindowPlan:
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """All decisions about a rule. `is_delayed`: a tuple may be complete before the derived event's end."""
+    """All decisions about a rule. `is_delayed`: a tuple may be complete before the derived event's end.
+
+    `closure` is what follows from the conditions on time.
+    """
 
     body: Body
     root: Node
     windows: tuple[WindowPlan, ...]
     extent: Extent
     is_delayed: bool
-    is_possible: bool
+    closure: Closure
     tree: Tree = field(compare=False)
+    extents: Mapping[str, Extent] = field(compare=False, repr=False)
+    optimizations: Optimizations = field(compare=False, repr=False)
+
+    def with_tree(self, tree: Tree) -> RulePlan:
+        """The plan of the same rule with other joins."""
+        return plan_rule(self.body, self.extents, tree, self.optimizations)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the conditions on time do not contradict each other."""
+        return self.closure.is_possible
 
     @property
     def unbounded(self) -> str | None:
@@ -152,7 +166,7 @@ def plan_rule(
     root = planning.node(tree)
     windows = tuple(planning.window(window, facts) for window in body.windows)
     is_delayed = len(body.spans) > len(body.sources) or any(w.collects for w in body.windows)
-    return RulePlan(body, root, windows, planning.extent(), is_delayed, closure.is_possible, tree)
+    return RulePlan(body, root, windows, planning.extent(), is_delayed, closure, tree, extents, optimizations)
 
 
 def default_tree(body: Body) -> Tree:

@@ -48,6 +48,7 @@ def check_program(program: Program, schema: Schema | None = None) -> dict[str, S
     if schema is not None:
         _check_columns(program.events, schema)
     signatures: dict[str, Signature] = dict(declared)
+    shared = {a.name: (a.dtype, event.name) for event in program.events for a in event.attributes}
     for name, rules in stratify(program):
         attributes: dict[str, DType | None] = {}
         for rule in rules:
@@ -59,7 +60,7 @@ def check_program(program: Program, schema: Schema | None = None) -> dict[str, S
                 raise
         if name not in declared:
             signatures[name] = attributes
-            _check_shared(rules[0], signatures)
+            _check_shared(rules[0], attributes, shared)
     return signatures
 
 
@@ -84,19 +85,22 @@ def _check_columns(events: Sequence[EventType], schema: Schema) -> None:
                 )
 
 
-def _check_shared(rule: Rule, signatures: Mapping[str, Signature]) -> None:
-    """One name is of one type in all events: patterns read derived events beside the others."""
-    for name, dtype in signatures[rule.type].items():
-        for other, signature in signatures.items():
-            known = signature.get(name, dtype)
-            if known is not dtype and known is not None and dtype is not None:
-                raise QueryTypeError(
-                    f"the attribute `{name}` is {TYPE_NAMES[dtype]} in `{rule.type}` and "
-                    f"{TYPE_NAMES[known]} in `{other}`",
-                    hint="name it otherwise with AS",
-                    span=rule.span,
-                    source=rule.source,
-                )
+def _check_shared(rule: Rule, signature: Signature, shared: dict[str, tuple[DType, str]]) -> None:
+    """One name is of one type in all events: patterns read derived events beside the others.
+
+    `shared` are the types that are known, each with an event that has it; those of the rule's head are added.
+    """
+    for name, dtype in signature.items():
+        if dtype is None:
+            continue
+        known, other = shared.setdefault(name, (dtype, rule.type))
+        if known is not dtype:
+            raise QueryTypeError(
+                f"the attribute `{name}` is {TYPE_NAMES[dtype]} in `{rule.type}` and {TYPE_NAMES[known]} in `{other}`",
+                hint="name it otherwise with AS",
+                span=rule.span,
+                source=rule.source,
+            )
 
 
 def _check_rule(

@@ -20,7 +20,9 @@ def stratify(program: Program) -> tuple[tuple[str, tuple[Rule, ...]], ...]:
     >>> [name for name, _ in stratify(parse_program(text))]
     ['b', 'c']
     """
-    rules = {name: tuple(rule for rule in program.rules if rule.type == name) for name in program.derived}
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for rule in program.rules:
+        rules[rule.type] = (*rules.get(rule.type, ()), rule)
     done: dict[str, tuple[Rule, ...]] = {}
     path: list[str] = []
 

@@ -221,23 +221,16 @@ class Spent:
         return sums
 
 
-class Adapter:
-    """The loop for one query."""
+class Replanner:
+    """Decides by statistics whether a plan is still fit, makes another one, lets it take over, and writes it down."""
 
-    def __init__(
-        self, query: Query, branches: Sequence[Branch], plan: Plan, schema: Schema, adaptation: Adaptation
-    ) -> None:
-        self.query = query
-        self.branches = tuple(branches)
+    def __init__(self, name: str, plan: Plan, adaptation: Adaptation) -> None:
+        self.name = name
         self.plan = plan
         self.adaptation = adaptation
-        self._schema = schema
         self.spent = Spent()
         self.checks = self.planned = self.replaced = 0
-        self._window = query_window(query, schema)
         self._aim = adaptation.aim
-        self.pace = pace_of(schema)  # of the stream's time, in units a second
-        self.watcher = Watcher(query, schema, adaptation.windows)
         self._known: Statistics | None = None  # at the last check
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
@@ -245,21 +238,24 @@ class Adapter:
     def _decisions(self) -> list[Decision]:
         if self._stored is not None:
             return [load_decision(one) for one in self._stored]
-        return [self.adaptation.function for _ in self.branches]
+        return [self.adaptation.function for _ in self.plan.trees]
 
-    @staticmethod
-    def fits(query: Query) -> bool:
-        """Whether a query can be adapted: a plan runs it, and a window of time bounds what a new plan needs."""
-        return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """The decision functions of the branches, with what they watch."""
+        return tuple(self._decisions)
 
-    def check(self, rows: RowStore, next_event: int, swap: Replace) -> Entry | None:
-        """Ask whether what is known of the stream calls for another plan; make it, and let it take over."""
+    def consider(self, look: Callable[[], tuple[Statistics, list[Figures]]], swap: Replace) -> Entry | None:
+        """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
+
+        `look` gives what is known by now, and what of it planners work on, of each branch.
+        """
         started = time.thread_time()
         self.checks += 1
         if self.adaptation.recalibrate is not None:
             self._aim = self.adaptation.aim
-        self._known = statistics = self.watcher.look(rows, next_event)
-        figures = self.figures(statistics)
+        statistics, figures = look()
+        self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
         decided = time.thread_time()
@@ -268,24 +264,6 @@ class Adapter:
         if all(reason is None for reason in reasons):
             return None
         return self._plan_anew(statistics, figures, reasons, swap, decided)
-
-    def figures(self, statistics: Statistics) -> list[Figures]:
-        """What planners work on, of each branch."""
-        found = find_figures(self.query, self.branches, statistics, self._window)
-        return found if self.adaptation.objective == "throughput" else [one.at_pace(self.pace) for one in found]
-
-    def expect(self) -> Expectation | None:
-        """What the plan is expected to cost by what was known at the last check; None before the first."""
-        if self._known is None:
-            return None
-        figures = self.figures(self._known)
-        about = (self.query, self.branches, self._schema, self.plan)
-        return expect(*about, figures, self._known, self._decisions, self._aim)
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """The decision functions of the branches, with what they watch."""
-        return tuple(self._decisions)
 
     def _plan_anew(
         self,
@@ -320,7 +298,7 @@ class Adapter:
         reason = next(found for found in reasons if found is not None)
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
         return Entry(
-            query=self.query.name or "",
+            query=self.name,
             at=statistics.at,
             reason=reason.text,
             left=values[0],
@@ -355,17 +333,14 @@ class Adapter:
                 self._decisions[k] = learned.armed(one, found, None if is_better else tree)
 
     # -- state -------------------------------------------------------------------------------------------------------
-    def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
-        """The state as JSON-able values and tables, for `load`; the plan is the lane's to keep."""
-        watched, tables = self.watcher.dump()
+    def dump_decisions(self) -> dict[str, Any]:
+        """What was decided so far as JSON-able values, for `load_decisions`."""
         asked = self._stored is None or "_decisions" in self.__dict__
         return {
-            "watched": watched,
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
             "rule": self._rule(),
-            "windows": self.adaptation.windows,
-        }, tables
+        }
 
     def _rule(self) -> list[Any]:
         """What makes plans and says when: what is watched is of no use to another rule."""
@@ -373,13 +348,66 @@ class Adapter:
         planner = adaptation.planner if adaptation.objective == "throughput" else adaptation.objective
         return [planner, adaptation.stored, adaptation.function.dump()]
 
+    def load_decisions(self, state: Mapping[str, Any], *, is_known: bool) -> None:
+        """Take up what `dump_decisions` gave; by another rule, or from unknown statistics, it is planned anew."""
+        self.checks, self.planned, self.replaced = state["counts"]
+        if is_known and state["rule"] == self._rule():
+            self._stored = list(state["decisions"])
+
+
+class Adapter(Replanner):
+    """The loop for one query."""
+
+    def __init__(
+        self, query: Query, branches: Sequence[Branch], plan: Plan, schema: Schema, adaptation: Adaptation
+    ) -> None:
+        super().__init__(query.name or "", plan, adaptation)
+        self.query = query
+        self.branches = tuple(branches)
+        self._schema = schema
+        self._window = query_window(query, schema)
+        self.pace = pace_of(schema)  # of the stream's time, in units a second
+        self.watcher = Watcher(query, schema, adaptation.windows)
+
+    @staticmethod
+    def fits(query: Query) -> bool:
+        """Whether a query can be adapted: a plan runs it, and a window of time bounds what a new plan needs."""
+        return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
+
+    def check(self, rows: RowStore, next_event: int, swap: Replace) -> Entry | None:
+        """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
+
+        def look() -> tuple[Statistics, list[Figures]]:
+            statistics = self.watcher.look(rows, next_event)
+            return statistics, self.figures(statistics)
+
+        return self.consider(look, swap)
+
+    def figures(self, statistics: Statistics) -> list[Figures]:
+        """What planners work on, of each branch."""
+        found = find_figures(self.query, self.branches, statistics, self._window)
+        return found if self.adaptation.objective == "throughput" else [one.at_pace(self.pace) for one in found]
+
+    def expect(self) -> Expectation | None:
+        """What the plan is expected to cost by what was known at the last check; None before the first."""
+        if self._known is None:
+            return None
+        figures = self.figures(self._known)
+        about = (self.query, self.branches, self._schema, self.plan)
+        return expect(*about, figures, self._known, self._decisions, self._aim)
+
+    # -- state -------------------------------------------------------------------------------------------------------
+    def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
+        """The state as JSON-able values and tables, for `load`; the plan is the lane's to keep."""
+        watched, tables = self.watcher.dump()
+        return {"watched": watched, "windows": self.adaptation.windows, **self.dump_decisions()}, tables
+
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table], plan: Plan) -> None:
         """Take up what `dump` gave; by another rule it is planned anew at the next check."""
         if len(state["decisions"]) != len(self.branches):
             raise StateError(f"the state of query `{self.query.name}` is of another pattern")
-        self.checks, self.planned, self.replaced = state["counts"]
         self.plan = plan
-        if state["windows"] == self.adaptation.windows:
+        is_known = state["windows"] == self.adaptation.windows
+        if is_known:
             self.watcher.load(state["watched"], tables)
-            if state["rule"] == self._rule():
-                self._stored = list(state["decisions"])
+        self.load_decisions(state, is_known=is_known)

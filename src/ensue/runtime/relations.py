@@ -35,6 +35,12 @@ class Layout:
         """The number of columns, the arrival included."""
         return 1 + len(self.points) + len(self.variables)
 
+    def places_of(self, other: Layout) -> list[tuple[int, int]]:
+        """Where the points and variables of another layout lie: the place here, and that in the other."""
+        points = [(self.points[point], place) for point, place in other.points.items() if point in self.points]
+        variables = [(self.variables[name], place) for name, place in other.variables.items() if name in self.variables]
+        return points + variables
+
     @classmethod
     def of(cls, events: Sequence[str], variables: Sequence[str]) -> Layout:
         """A layout for events and variables, in this order."""
@@ -43,6 +49,26 @@ class Layout:
             {point: 1 + k for k, point in enumerate(points)},
             {name: 1 + len(points) + k for k, name in enumerate(variables)},
         )
+
+
+class Pasting:
+    """Puts rows side by side: the events of both, and the variables, which are equal where both have them."""
+
+    def __init__(self, left: Layout, right: Layout) -> None:
+        events = [point[0] for layout in (left, right) for point in layout.points if point[1] == "end"]
+        self.layout = Layout.of(events, list(dict.fromkeys((*left.variables, *right.variables))))
+        self._from_left = self.layout.places_of(left)
+        self._from_right = [pair for pair in self.layout.places_of(right) if pair[0] not in dict(self._from_left)]
+
+    def paste(self, left: Rows, right: Rows) -> Rows:
+        """The rows of both sides, the first beside the first, and so on."""
+        rows = np.empty((len(left), self.layout.width), dtype=np.int64)
+        np.maximum(left[:, 0], right[:, 0], out=rows[:, 0])
+        for place, column in self._from_left:
+            rows[:, place] = left[:, column]
+        for place, column in self._from_right:
+            rows[:, place] = right[:, column]
+        return rows
 
 
 class Relation:
@@ -212,3 +238,14 @@ def join(
     left.settle(left_total)
     right.settle(right_total)
     return pair
+
+
+def mark_distinct(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which rows equal none before them."""
+    from ensue.runtime.kernels.relations import mark_distinct as mark
+
+    head = np.full(1 << int(2 * len(rows)).bit_length(), -1, dtype=np.int64)
+    previous = np.empty(len(rows), dtype=np.int64)
+    is_new = np.empty(len(rows), dtype=np.bool_)
+    mark(rows, np.arange(rows.shape[1]), head, previous, is_new)
+    return is_new

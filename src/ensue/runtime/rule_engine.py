@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,13 +26,15 @@ from ensue.planning.rule_programs import plan_program, require_bounded
 from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adapt, Entry
+from ensue.runtime.adapting import Adapt, Entry, read_adapt
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.compiling import check_queries, read_lateness
 from ensue.runtime.counts import Counts
 from ensue.runtime.derived import DerivedPart, make_part, time_type_of
 from ensue.runtime.engine import Engine
 from ensue.runtime.matches import Matches
 from ensue.runtime.merging import Merger, merged_schema
+from ensue.runtime.rule_adapting import RuleAdapter
 from ensue.runtime.rule_runner import Derived, RuleRunner
 from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
@@ -71,7 +74,12 @@ class RuleEngine:
         self._is_stream = is_stream and not self.options.unbounded_rules
         self._optimizations = optimizations
         self._for_queries: dict[str, Any] = {"options": self.options, "plan": plan, "adapt": adapt}
-        check_program(program, schema)
+        self._adaptation = read_adapt(adapt)
+        self._cadence: Cadence | None = None  # of checks whether the joins of rules are in a good order
+        self._journal: list[Entry] = []
+        self._journal_taken = 0
+        if schema is None:  # else it is checked where it is planned
+            check_program(program)
         self._lateness = read_lateness(lateness)
         self._roles = (type, ts, begin, TimeUnit(unit))
         declared = {a.name: a.dtype for event in program.events for a in event.attributes}
@@ -130,8 +138,8 @@ class RuleEngine:
             matches=self._derived + inner.matches,
             shed_matches=inner.shed_matches,
             shed_partial_matches=inner.shed_partial_matches,
-            planned=inner.planned,
-            replaced=inner.replaced,
+            planned=inner.planned + sum(adapter.planned for adapter in self._adapters),
+            replaced=inner.replaced + sum(adapter.replaced for adapter in self._adapters),
         )
 
     @property
@@ -150,12 +158,18 @@ class RuleEngine:
         """How many times an event was not looked at because nothing waited for it."""
         return 0 if self._runner is None else sum(evaluator.skipped for evaluator in self._runner.all())
 
+    @property
+    def _adapters(self) -> list[RuleAdapter]:
+        return [] if self._runner is None else list(self._runner.adapters.values())
+
     def _bind(self, schema: Schema) -> None:
         """Plan the rules, now that the columns are known."""
-        runner = RuleRunner(self.program, schema, self._strings, self.options, optimizations=self._optimizations)
+        runner = RuleRunner(self.program, schema, self._strings, self.options, self._optimizations, self._adaptation)
         if self._is_stream:
             require_bounded(runner.plans)
         self._runner = runner
+        if runner.adapters and self._adaptation is not None:
+            self._cadence = self._adaptation.cadence
         self._times = time_type_of(schema, self._intake.layout)
         for name in runner.evaluators:
             columns = runner.columns(name)
@@ -263,11 +277,15 @@ class RuleEngine:
         start = 0
         while True:
             stop = min(start + _AT_ONCE, len(batch))
+            if self._cadence is not None:
+                stop = min(stop, self._cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first)
             part = batch if stop - start == len(batch) else batch.slice(start, stop)
             last = stop >= len(batch)
             now = watermark if last else int(part.end[-1])
             if now is not None:
                 results += self._step(part, now)
+            if self._cadence is not None and self._cadence.is_due(batch.first + stop):
+                self._adapt(batch.first + stop, self._cadence)
             start = stop
             if last:
                 break
@@ -289,6 +307,15 @@ class RuleEngine:
             found.append(self._match(self._inner, batch, derived, now))
         runner.tidy()
         return found
+
+    def _adapt(self, next_event: int, cadence: Cadence) -> None:
+        """Let the joins of rules be checked."""
+        assert self._runner is not None
+        started = time.thread_time()
+        replacing = -sum(adapter.spent.replacing for adapter in self._adapters)
+        self._journal += self._runner.adapt()
+        replacing += sum(adapter.spent.replacing for adapter in self._adapters)  # which pays, as in `Engine`
+        cadence.checked(next_event, time.thread_time() - started - replacing)
 
     def _count_ignored(self, batch: EventBatch) -> None:
         known = np.array([name in self._inputs for name in batch.type_names], dtype=np.bool_)
@@ -347,12 +374,14 @@ class RuleEngine:
 
     @property
     def journal(self) -> list[Entry]:
-        """What was decided about the plans of queries."""
-        return [] if self._inner is None else self._inner.journal
+        """What was decided about the joins of rules and the plans of queries."""
+        return [*self._journal, *([] if self._inner is None else self._inner.journal)]
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""
-        return [] if self._inner is None else self._inner.take_journal()
+        new = self._journal[self._journal_taken :]
+        self._journal_taken = len(self._journal)
+        return [*new, *([] if self._inner is None else self._inner.take_journal())]
 
     def plan_of(self, name: str) -> Choice:
         """The plan that a query is run by now."""
@@ -365,7 +394,7 @@ class RuleEngine:
         """The whole state as bytes, for `restore` in an engine of the same program."""
         intake_state, tables = self._intake.dump()
         strings_state, strings = self._strings.dump()
-        rules: list[Any] | None = None
+        rules: dict[str, Any] | None = None
         arrays: list[Any] = []
         tables = [*tables, *strings]
         if self._runner is not None:
@@ -385,6 +414,7 @@ class RuleEngine:
             "held": held,
             "counts": [self._ignored, self._derived],
             "ended": self._ended,
+            "cadence": None if self._cadence is None else self._cadence.dump(),
         }
         return pack(state, arrays, tables)
 
@@ -414,6 +444,10 @@ class RuleEngine:
             if inner is not None:
                 inner.restore(tables.pop(0)["engine"][0].as_py())
             runner.load(state["rules"], arrays)
+            if self._cadence is not None and state["cadence"] is not None:
+                self._cadence.load(state["cadence"], intake.counts.processed)
+            elif self._cadence is not None:
+                self._cadence.postpone(intake.counts.processed)
         self._ignored, self._derived = state["counts"]
         self._ended = state["ended"]
 
@@ -423,15 +457,21 @@ class RuleEngine:
 
         text, mermaid or json.
         """
-        from ensue.planning.explain_rules import describe_rule, explain_rules
+        from ensue.planning.explain_rules import describe_rules, write_rules
 
-        schema = self.schema or self._assumed_schema()
-        _, plans = plan_program(self.program, schema, optimizations=self._optimizations)
         queries = "" if self._inner is None else self._inner.explain(format)
+        orders: dict[tuple[str, int], dict[str, Any]] = {}
+        if self._runner is not None:
+            plans = self._runner.plans
+            known = {place: adapter.describe() for place, adapter in self._runner.adapters.items()}
+            orders = {place: order for place, order in known.items() if order is not None}
+        else:
+            _, plans = plan_program(self.program, self.schema or self._assumed_schema(), self._optimizations)
+        described = describe_rules(plans, orders)
         if format == "json":
-            rules = [describe_rule(name, plan) for name, own in plans.items() for plan in own]
-            return json.dumps({"rules": rules, "queries": json.loads(queries) if queries else []}, ensure_ascii=False)
-        return "\n\n".join(part for part in (explain_rules(plans, format), queries) if part)
+            told = {"rules": described, "queries": json.loads(queries) if queries else []}
+            return json.dumps(told, ensure_ascii=False)
+        return "\n\n".join(part for part in (write_rules(described, format), queries) if part)
 
     def _assumed_schema(self) -> Schema:
         """The columns by the declarations, and times as whole numbers, as long as nothing tells otherwise."""

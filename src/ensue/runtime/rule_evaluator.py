@@ -18,7 +18,7 @@ from ensue.rules.signatures import Signature
 from ensue.runtime.arrivals import Arrivals
 from ensue.runtime.bits import Int64s, from_bits, to_bits
 from ensue.runtime.lists import aggregate
-from ensue.runtime.relations import Layout, Relation, Rows
+from ensue.runtime.relations import Layout, Relation, Rows, mark_distinct
 from ensue.runtime.rule_nodes import EVERY_EVENT, Accumulating, Reading, Source, at, evaluate, joinings_of, make_node
 from ensue.runtime.strings import StringTable
 from ensue.runtime.values import Column, Kind
@@ -32,6 +32,7 @@ class RuleEvaluator:
         self, plan: RulePlan, signatures: Mapping[str, Signature], schema: Schema, strings: StringTable
     ) -> None:
         self.plan, self.body = plan, plan.body
+        self._signatures, self._schema = signatures, schema
         self.reading = Reading(plan.body, schema, strings)
         self.strings = strings
         carried = plan.body.carried
@@ -213,6 +214,51 @@ class RuleEvaluator:
         for name, place in self.finished.variables.items():
             if types.get(name) is DType.STRING:
                 yield self.waiting.rows[:, place]
+
+    # -- another order of joins --------------------------------------------------------------------------------------
+    def with_plan(self, plan: RulePlan) -> tuple[RuleEvaluator, int]:
+        """An evaluator of the same rule by other joins that goes on from here; and how many rows were joined anew.
+
+        All rows that a derived event may still need are kept, by themselves or as parts of tuples: a join lets
+        nothing go that could have a partner yet. They are taken out and joined by the new tree; what comes out at its
+        root has been derived before.
+        """
+        other = RuleEvaluator(plan, self._signatures, self._schema, self.strings)
+        count = 0
+        for name, mine in self.sources.items():
+            its = other.sources[name]
+            its.latest, its.taken, its.skipped = mine.latest, mine.taken, mine.skipped
+        for leaf in leaves_of(plan.root):
+            source = other.sources[leaf.source.name]
+            source.new = other.reading.keep(leaf.conditions, self._rows_of(source), source.layout)
+            count += len(source.new)
+        evaluate(other.root)
+        for source in other.sources.values():
+            source.new = source.new[:0]
+        waiting = np.empty_like(self.waiting.rows)
+        waiting[:, 0] = self.waiting.rows[:, 0]
+        for place, column in other.finished.places_of(self.finished):
+            waiting[:, place] = self.waiting.rows[:, column]
+        other.waiting.add(waiting)
+        for window, own in zip(self.windows, other.windows, strict=True):
+            own.kept.replace(window.kept.rows[: window.kept.count])
+        return other, count
+
+    def _rows_of(self, source: Source) -> Rows:
+        """The rows of a source that are kept somewhere in the joins, in the order of time."""
+        parts = [np.empty((0, source.layout.width), dtype=np.int64)]
+        for joining in joinings_of(self.root):
+            for relation in joining.kept:
+                if (source.name, "end") not in relation.layout.points:
+                    continue
+                rows = np.empty((relation.count, source.layout.width), dtype=np.int64)
+                rows[:, 0] = relation.rows[: relation.count, relation.layout.points[source.name, "end"]]
+                for place, column in source.layout.places_of(relation.layout):
+                    rows[:, place] = relation.rows[: relation.count, column]
+                parts.append(rows)
+        whole = np.concatenate(parts)
+        whole = whole[mark_distinct(whole)]
+        return whole[np.argsort(whole[:, 0], kind="stable")]
 
     # -- saving ------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[list[list[int | None]], list[Int64s]]:

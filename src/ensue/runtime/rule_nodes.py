@@ -14,7 +14,7 @@ from ensue.rules.lowering import Body, Moment
 from ensue.runtime.arrivals import Arrivals
 from ensue.runtime.bits import Int64s, from_bits, is_missing, to_bits
 from ensue.runtime.columns import evaluate_column, time_kind, time_step
-from ensue.runtime.relations import Layout, Pairing, Relation, Rows, join
+from ensue.runtime.relations import Layout, Pairing, Pasting, Relation, Rows, join
 from ensue.runtime.strings import StringTable
 from ensue.runtime.values import Column
 
@@ -195,15 +195,8 @@ class Joining:
             Relation(right.layout, key, b.lifetime, is_stored=b.is_stored),
         )
         self.pairing = Pairing.of(left.layout, right.layout, key, plan.constraints)
-        events = [point[0] for layout in (left.layout, right.layout) for point in layout.points if point[1] == "end"]
-        variables = dict.fromkeys((*left.layout.variables, *right.layout.variables))
-        self.layout = Layout.of(events, list(variables))
-        self._from_left = [(self.layout.points[p], k) for p, k in left.layout.points.items()]
-        self._from_left += [(self.layout.variables[v], k) for v, k in left.layout.variables.items()]
-        self._from_right = [(self.layout.points[p], k) for p, k in right.layout.points.items()]
-        self._from_right += [
-            (self.layout.variables[v], k) for v, k in right.layout.variables.items() if v not in left.layout.variables
-        ]
+        self._pasting = Pasting(left.layout, right.layout)
+        self.layout = self._pasting.layout
 
     def evaluate(self) -> Rows:
         """The tuples that the new ones of both inputs make."""
@@ -212,13 +205,7 @@ class Joining:
         if not len(left_new) and not len(right_new):
             return np.empty((0, self.layout.width), dtype=np.int64)
         a, b, _ = join(left, left_new, right, right_new, self.pairing)
-        rows = np.empty((len(a), self.layout.width), dtype=np.int64)
-        np.maximum(a[:, 0], b[:, 0], out=rows[:, 0])
-        for place, column in self._from_left:
-            rows[:, place] = a[:, column]
-        for place, column in self._from_right:
-            rows[:, place] = b[:, column]
-        return self.reading.keep(self.plan.conditions, rows, self.layout)
+        return self.reading.keep(self.plan.conditions, self._pasting.paste(a, b), self.layout)
 
 
 def evaluate(node: Source | Joining) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,16 @@ from ensue.errors import LimitError, PlanError
 from ensue.events.batch import EventBatch
 from ensue.events.schema import DType, Schema
 from ensue.options import Options
-from ensue.planning.plan import Tree
+from ensue.planning.plan import dump_tree, load_tree
 from ensue.planning.rule_programs import plan_program
-from ensue.planning.rules import Optimizations
+from ensue.planning.rules import Optimizations, RulePlan
 from ensue.rules.program import Program
 from ensue.rules.signatures import Signature
+from ensue.runtime.adapting import Adaptation, Entry
 from ensue.runtime.arrivals import Arrivals, BatchReader, DerivedArrivals
 from ensue.runtime.bits import Int64s
-from ensue.runtime.relations import Rows
+from ensue.runtime.relations import Rows, mark_distinct
+from ensue.runtime.rule_adapting import RuleAdapter
 from ensue.runtime.rule_evaluator import RuleEvaluator
 from ensue.runtime.strings import StringTable
 
@@ -41,19 +44,23 @@ class RuleRunner:
         schema: Schema,
         strings: StringTable,
         options: Options,
-        trees: Mapping[int, Tree] | None = None,
         optimizations: Optimizations = Optimizations(),  # noqa: B008  (immutable)
+        adaptation: Adaptation | None = None,
     ) -> None:
         if options.on_limit == "shed":
             raise PlanError(
                 "on_limit='shed' cannot go with rules: dropping what was seen could turn into events that are not there"
             )
         self.program, self.schema, self.strings, self.options = program, schema, strings, options
-        self.signatures, self.plans = plan_program(program, schema, trees, optimizations)
+        self.signatures, self.plans = plan_program(program, schema, optimizations)
         self.evaluators = {
             name: [RuleEvaluator(plan, self.signatures, schema, strings) for plan in plans]
             for name, plans in self.plans.items()
         }
+        self.adapters: dict[tuple[str, int], RuleAdapter] = {}  # by the derived type, and which of its rules it is
+        for place, evaluator in self._numbered() if adaptation is not None else ():
+            if adaptation is not None and RuleAdapter.fits(evaluator.plan):
+                self.adapters[place] = RuleAdapter(self._label(place), evaluator, adaptation)
         derived = set(program.derived)
         self.inputs = frozenset(kind for rule in program.rules for kind in rule.types if kind not in derived)
         self._tidied = 1024  # strings up to which it is not worth a look
@@ -81,6 +88,8 @@ class RuleRunner:
             columns = {key: 2 + k for k, key in enumerate(self.columns(name))}
             arrivals[name] = DerivedArrivals(rows, columns)
             derived.append(Derived(name, rows))
+        for (name, place), adapter in self.adapters.items():
+            adapter.observe(self.evaluators[name][place])
         return derived
 
     def _distinct(self, name: str, rows: Rows, now: int | None) -> Rows:
@@ -89,7 +98,7 @@ class RuleRunner:
             return rows
         recent = self._recent[name]
         whole = np.concatenate([recent, rows]) if len(recent) else np.ascontiguousarray(rows)
-        is_new = _mark_distinct(whole)
+        is_new = mark_distinct(whole)
         rows = whole[len(recent) :][is_new[len(recent) :]]
         if len(rows) > 1 and (rows[1:, 0] < rows[:-1, 0]).any():
             rows = rows[np.argsort(rows[:, 0], kind="stable")]
@@ -104,6 +113,26 @@ class RuleRunner:
                     f"rule `{name}` keeps {evaluator.stored:,} tuples, more than the {most:,} of max_partial_matches; "
                     "bound how far apart its events may be, or raise max_partial_matches"
                 )
+
+    # -- the order of joins ------------------------------------------------------------------------------------------
+    def _numbered(self) -> list[tuple[tuple[str, int], RuleEvaluator]]:
+        return [((name, k), one) for name, own in self.evaluators.items() for k, one in enumerate(own)]
+
+    def _label(self, place: tuple[str, int]) -> str:
+        """What a rule is called in the journal: by its derived type, and by its number if that has several."""
+        name, number = place
+        return name if len(self.evaluators[name]) == 1 else f"{name} ({number + 1})"
+
+    def adapt(self) -> list[Entry]:
+        """Let the joins of each rule be checked; what was decided about them."""
+        entries = [adapter.check(partial(self.replace_plan, *place)) for place, adapter in self.adapters.items()]
+        return [entry for entry in entries if entry is not None]
+
+    def replace_plan(self, name: str, place: int, plan: RulePlan) -> int:
+        """Let a rule go on by other joins; how many rows were joined anew."""
+        self.evaluators[name][place], count = self.evaluators[name][place].with_plan(plan)
+        self.plans[name][place] = plan
+        return count
 
     # -- what is kept ------------------------------------------------------------------------------------------------
     def all(self) -> list[RuleEvaluator]:
@@ -134,38 +163,50 @@ class RuleRunner:
             for k, dtype in enumerate(self.columns(name).values()):
                 if dtype is DType.STRING:
                     live.append(rows[:, 2 + k])
+        for place, adapter in self.adapters.items():
+            types = self.evaluators[place[0]][place[1]].body.types
+            for layout, rows in adapter.watcher.rows():
+                live += [rows[:, k] for key, k in layout.variables.items() if types.get(key) is DType.STRING]
         codes = np.concatenate(live) if live else np.empty(0, dtype=np.int64)
         if len(self.strings) > 2 * len(codes) + 1024:
             self.strings.retain(codes)
         self._tidied = 2 * len(self.strings) + 1024
 
-    def dump(self) -> tuple[list[Any], list[Int64s]]:
+    def dump(self) -> tuple[dict[str, Any], list[Int64s]]:
         """The state as JSON-able values and arrays, for `load`."""
-        parts = [evaluator.dump() for evaluator in self.all()]
-        arrays = [array for _, own in parts for array in own]
-        state = [{"seen": seen, "arrays": len(own)} for seen, own in parts]
-        return state, [*arrays, *self._recent.values()]
+        rules, adapters = [], []
+        arrays: list[Int64s] = []
+        for evaluator in self.all():
+            seen, own = evaluator.dump()
+            rules.append({"tree": dump_tree(evaluator.plan.tree), "seen": seen, "arrays": len(own)})
+            arrays += own
+        for place, adapter in self.adapters.items():
+            told, own = adapter.dump()
+            adapters.append({"rule": place, "state": told, "arrays": len(own)})
+            arrays += own
+        return {"rules": rules, "adapters": adapters}, [*arrays, *self._recent.values()]
 
-    def load(self, state: Sequence[Mapping[str, Any]], arrays: Sequence[Int64s]) -> None:
-        """Go on from what `dump` gave."""
+    def load(self, state: Mapping[str, Any], arrays: Sequence[Int64s]) -> None:
+        """Go on from what `dump` gave, by the joins of that moment."""
         rest = list(arrays)
-        for evaluator, part in zip(self.all(), state, strict=True):
-            count = int(part["arrays"])
-            evaluator.load(list(part["seen"]), rest[:count])
-            rest = rest[count:]
+
+        def take(count: int) -> list[Int64s]:
+            taken, rest[:] = rest[:count], rest[count:]
+            return taken
+
+        for ((name, place), evaluator), part in zip(self._numbered(), state["rules"], strict=True):
+            tree = load_tree(part["tree"])
+            if tree != evaluator.plan.tree:
+                self.replace_plan(name, place, evaluator.plan.with_tree(tree))
+            self.evaluators[name][place].load(list(part["seen"]), take(part["arrays"]))
+        for part in state["adapters"]:
+            name, place = part["rule"]
+            own, adapter = take(part["arrays"]), self.adapters.get((name, place))
+            if adapter is not None:
+                adapter.load(part["state"], own, self.plans[name][place])
         for name, rows in zip(self._recent, rest, strict=True):
             self._recent[name] = rows.reshape(-1, 2 + len(self.columns(name)))
 
 
 def _nothing(signature: Signature) -> Rows:
     return np.empty((0, 2 + len(signature)), dtype=np.int64)
-
-
-def _mark_distinct(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    from ensue.runtime.kernels.relations import mark_distinct
-
-    head = np.full(1 << int(2 * len(rows)).bit_length(), -1, dtype=np.int64)
-    previous = np.empty(len(rows), dtype=np.int64)
-    is_new = np.empty(len(rows), dtype=np.bool_)
-    mark_distinct(rows, np.arange(rows.shape[1]), head, previous, is_new)
-    return is_new

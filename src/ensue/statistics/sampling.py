@@ -235,7 +235,7 @@ def estimate_pairs(
     x, y = _near_pairs(left, right, within, ordered, most)
     counted = _could_match(left, right, x, y, within, ordered)
     if np.count_nonzero(counted) < min(ENOUGH_PAIRS, most // 4):
-        x, y = _some_pairs(np.zeros(len(left), np.int64), np.full(len(left), len(right)), most)
+        x, y = spread_pairs(np.zeros(len(left), np.int64), np.full(len(left), len(right)), most)
         counted = _could_match(left, right, x, y, None, False)
     x, y = x[counted], y[counted]
     if not len(x):
@@ -252,10 +252,10 @@ def _near_pairs(left: Chosen, right: Chosen, within: float | None, ordered: bool
     reach = float("inf") if within is None else within
     low = np.searchsorted(ends, times, side="right") if ordered else np.searchsorted(ends, times - reach, side="right")
     high = np.searchsorted(ends, times + reach, side="left")
-    return _some_pairs(low, np.maximum(high, low), most)
+    return spread_pairs(low, np.maximum(high, low), most)
 
 
-def _some_pairs(low: Int64s, high: Int64s, most: int) -> tuple[Int64s, Int64s]:
+def spread_pairs(low: Int64s, high: Int64s, most: int) -> tuple[Int64s, Int64s]:
     """At most `most` of the pairs (i, j) with low[i] <= j < high[i], at even distances."""
     bounds = np.cumsum(high - low)
     total = int(bounds[-1]) if len(bounds) else 0

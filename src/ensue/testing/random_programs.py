@@ -26,22 +26,19 @@ _TIMERS = ("EXTEND", "EXTEND_BACKWARD", "SHIFT", "FROM_END")
 
 @dataclass(frozen=True, slots=True)
 class RandomProgram:
-    """A program and a stream for it."""
+    """A program, as a value and as text, and a stream for it."""
 
+    program: Program
     text: str
     rows: tuple[dict[str, Any], ...]
     schema: Schema
 
-    @property
-    def program(self) -> Program:
-        """The program as a value."""
-        return parse_program(self.text)
 
-
-def random_program(seed: int, *, events: int = 14, keyed: bool = False) -> RandomProgram:
+def random_program(seed: int, *, events: int = 14, keyed: bool = False, suffix: str = "") -> RandomProgram:
     """A program of one to four rules, and a stream of events in any order.
 
-    With `keyed` every atom has the same first variable, so that the events may be spread by it.
+    With `keyed` every atom has the same first variable, so that the events may be spread by it. `suffix` ends the names
+    of all events and of what derived ones have, so that programs can be put together.
 
     >>> random_program(1).text == random_program(1).text
     True
@@ -53,17 +50,29 @@ def random_program(seed: int, *, events: int = 14, keyed: bool = False) -> Rando
         columns["start"] = DType.INT
     schema = Schema(columns, begin="start" if intervals else None)
     while True:
-        text = _Writing(dice, keyed).program()
+        text = _Writing(dice, keyed, suffix).program()
         try:
-            check_program(parse_program(text), schema)
+            program = parse_program(text)
+            check_program(program, schema)
             break
         except QueryError:  # types or names that do not go together: another one
             continue
-    return RandomProgram(text, tuple(_row(dice, intervals) for _ in range(dice.randint(4, events))), schema)
+    rows = tuple(_row(dice, intervals, suffix) for _ in range(dice.randint(4, events)))
+    return RandomProgram(program, text, rows, schema)
 
 
-def _row(dice: random.Random, intervals: bool) -> dict[str, Any]:
-    kind = dice.choice(("A", "A", "B", "B", "C", "D", "Z"))
+def put_together(cases: Sequence[RandomProgram]) -> RandomProgram:
+    """Programs of different suffixes as one, which derives what each of them does: cheaper than one by one."""
+    return RandomProgram(
+        Program(tuple(statement for case in cases for statement in case.program)),
+        "\n".join(case.text for case in cases),
+        tuple(row for case in cases for row in case.rows),
+        cases[0].schema,
+    )
+
+
+def _row(dice: random.Random, intervals: bool, suffix: str) -> dict[str, Any]:
+    kind = dice.choice(("A", "A", "B", "B", "C", "D", "Z")) + suffix
     ts = dice.randint(0, 16)
     row: dict[str, Any] = {"type": kind, "ts": ts}
     if intervals:
@@ -78,21 +87,21 @@ def _row(dice: random.Random, intervals: bool) -> dict[str, Any]:
 class _Writing:
     """Writes one program."""
 
-    def __init__(self, dice: random.Random, keyed: bool) -> None:
-        self.dice, self.keyed = dice, keyed
+    def __init__(self, dice: random.Random, keyed: bool, suffix: str) -> None:
+        self.dice, self.keyed, self.suffix = dice, keyed, suffix
         self.attributes: dict[str, list[tuple[str, str]]] = {
-            name: [(attribute, _TYPES[attribute]) for attribute in own] for name, own in _BASE.items()
+            name + suffix: [(attribute, _TYPES[attribute]) for attribute in own] for name, own in _BASE.items()
         }
 
     def program(self) -> str:
         lines = []
         for name, own in _BASE.items():
-            lines.append(f"EVENT {name}({', '.join(f'{a}: {_TYPES[a]}' for a in own)})")
+            lines.append(f"EVENT {name}{self.suffix}({', '.join(f'{a}: {_TYPES[a]}' for a in own)})")
         count = self.dice.randint(1, 4)
         last = ""
         for number in range(count):
             again = bool(last) and self.dice.random() < 0.25
-            name = last if again else f"R{number}"
+            name = last if again else f"R{number}{self.suffix}"
             lines.append(_Rule(self, name).text())
             last = name
         return ";\n".join(lines) + ";"
@@ -112,7 +121,7 @@ class _Rule:
         dice = self.dice
         known = [name for name in self.writing.attributes if name != self.name]
         if self.writing.keyed:
-            known.remove("D")  # has no attribute that could be a key
+            known.remove(f"D{self.writing.suffix}")  # has no attribute that could be a key
         for place in range(dice.choice((1, 1, 2, 2, 2, 3))):
             kind = dice.choice(known[-2:]) if dice.random() < 0.4 else dice.choice(known)
             self.names.append(f"e{place}")
