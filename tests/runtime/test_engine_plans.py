@@ -13,6 +13,10 @@ import ensue
 from ensue.errors import PlanError
 from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Policy
+from ensue.planning.eager_lazy import Candidate, find_candidates
+from ensue.planning.figures import Figures, rate_name, selectivity_name
+from ensue.planning.figures import shape_of as branch_shape
+from ensue.planning.latency import Timings
 from ensue.planning.plan import Join, Leaf, Plan, Tree, every_order, every_tree, left_deep, variables_of
 from ensue.testing.harness import describe_difference
 from ensue.testing.oracle import OracleMatch, find_matches
@@ -64,10 +68,19 @@ def every_plan(branches: Sequence[Branch], rng: random.Random) -> Iterator[Plan]
                 *every_tree(names),
                 *every_tree(names, stored=True),
                 *(flip(tree, rng, 0.5) for tree in every_tree(names)),
+                *(one.tree for one in eager_lazy(branch, rng)),
             ]
         )
     for k in range(max(map(len, trees))):
         yield Plan(tuple(choice[k % len(choice)] for choice in trees), index=rng.random() < 0.7)
+
+
+def eager_lazy(branch: Branch, rng: random.Random) -> tuple[Candidate, ...]:
+    """All ways to part the variables into eager and lazy ones, for a stream of any kind."""
+    rates = {rate_name(v.type): rng.lognormvariate(0, 1) for v in branch.variables}
+    pairs = {selectivity_name(x, y): rng.random() for x in branch.names for y in branch.names if x < y}
+    figures = Figures(branch_shape(branch), 5.0, rates | pairs)
+    return find_candidates(figures, Timings(1e-6, rng.choice([1e-7, 1e-5]), 1e-3))
 
 
 def shape_of(tree: Tree) -> object:

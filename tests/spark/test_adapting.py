@@ -46,7 +46,7 @@ def entries_in(found: pa.Table) -> list[dict[str, Any]]:
 
 def test_random_queries_over_a_finite_input(spark: SparkSession, tmp_path: Path) -> None:
     adapt = ensue.Adaptation(decision="unconditional", every=15, method="replay")
-    found = run_batch(spark, BUNDLE, BUNDLE.in_order(), tmp_path / "rows", adapt=adapt)
+    found = run_batch(spark, BUNDLE, BUNDLE.in_order(), tmp_path / "rows", adapt=adapt, objective="latency")
     assert BUNDLE.check(matches_in(found), stream=False) > 100
     assert sum(entry["method"] == "replay" for entry in entries_in(found)) > 5
 
@@ -185,6 +185,8 @@ def test_what_a_pipeline_says_of_adaptation(tmp_path: Path) -> None:
         made = read_pipeline({**base, "detect": {"adapt": given}}, tmp_path)
         assert made.detection.adapt == wanted
     journal = {"format": "json", "path": "plans"}
+    made = read_pipeline({**base, "detect": {"objective": "latency"}}, tmp_path)
+    assert made.detection.adapt == ensue.Adaptation(objective="latency")
     made = read_pipeline({**base, "detect": {"adapt": True}, "journal": journal}, tmp_path)
     assert made.journal == FileSink("json", str(tmp_path / "plans"))
     for wrong, message in (
@@ -192,6 +194,7 @@ def test_what_a_pipeline_says_of_adaptation(tmp_path: Path) -> None:
         ({"detect": {"adapt": "sometimes"}}, r"\[detect\] adapt: there is no decision 'sometimes'"),
         ({"detect": {"adapt": {"evry": 3}}}, r"\[detect.adapt\] evry is not known. did you mean"),
         ({"detect": {"adapt": {"every": 0}}}, r"\[detect\] adapt: a check every 0 events"),
+        ({"detect": {"objective": "speed"}}, r"\[detect\] objective: there is no objective 'speed'"),
         ({"detect": {"adapt": True}, "journal": {"format": "webhook", "url": "http://x"}}, "formats of .journal."),
         ({"detect": {"adapt": True}, "journal": {"format": "json", "path": "out"}}, "cannot share"),
     ):

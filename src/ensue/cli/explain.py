@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ensue.cli.measuring import Measured, load_measured, measure
-from ensue.cli.options import schema_options
+from ensue.cli.options import objective_option, schema_options
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
 from ensue.errors import InputError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How plans are made for --stats and --input.",
 )
+@objective_option
 def explain_command(
     queries: str,
     format_: str,
@@ -40,13 +41,15 @@ def explain_command(
     saved: str | None,
     source: str | None,
     planner: str,
+    objective: str,
 ) -> None:
     """Show how QUERIES, a file of queries and rules or the text of one, would be run.
 
     Of rules it shows the relational algebra, the joins, and what is kept, streamed past and passed over, and why.
 
     With --stats or --input also what the plan is expected to cost on such a stream, what the other planners' plans
-    cost, and which comparisons the plan rests on: what --adapt watches.
+    cost, and which comparisons the plan rests on: what --adapt watches. With --objective latency it shows the time in
+    the queue and the service time that each way to part the types into eager and lazy ones would have on this machine.
 
     \b
     Examples:
@@ -55,18 +58,21 @@ def explain_command(
       ensue explain queries.ensue --schema trades.parquet --query rising
       ensue explain queries.ensue --input trades.parquet --planner zstream
       ensue explain queries.ensue --stats stats.json
+      ensue explain queries.ensue --input trades.parquet --objective latency
     """
     import ensue
 
     if saved is not None and source is not None:
         raise click.UsageError("--stats and --input both say what the stream is like; give one of them")
+    if objective != "throughput" and saved is None and source is None:
+        raise click.UsageError("--objective latency depends on how events come; give --input or --stats too")
     text = read_text(queries)
     program = choose_program(parse_whole(text), names)
     chosen = program.queries
     with pointing_into(text.origin):
         if saved is not None or source is not None:
             known = load_measured(saved) if saved is not None else measure(chosen, source or "", columns, schema=schema)
-            click.echo(_explain_measured(chosen, known, planner, format_))
+            click.echo(_explain_measured(chosen, known, planner, objective, format_))
             return
         given = None if schema is None else load_schema(schema, columns)
         engine = ensue.compile(
@@ -81,15 +87,17 @@ def explain_command(
         click.echo(engine.explain(format=format_))
 
 
-def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, format_: str) -> str:
-    """The plans of a planner under what was measured."""
+def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, objective: str, format_: str) -> str:
+    """The plans of a planner, or for an objective, under what was measured."""
     from ensue.pattern.nearest import did_you_mean
     from ensue.pattern.query import Policy
     from ensue.planning.explain import explain
+    from ensue.planning.objectives import check_objective
     from ensue.runtime.adapting import Adaptation
     from ensue.runtime.compiling import check_queries
 
     check_queries(queries, known.schema)
+    adaptation = Adaptation(planner=planner, objective=check_objective(objective))
     shown = []
     expected = {}
     for query in queries:
@@ -99,6 +107,6 @@ def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, f
             raise InputError(f"there are no statistics of query `{name}`; {hint}")
         plan = None
         if query.policy is Policy.ANY:
-            plan, expected[name] = Adaptation(planner=planner).plan(query, known.schema, known.statistics[name])
+            plan, expected[name] = adaptation.plan(query, known.schema, known.statistics[name])
         shown.append((query, plan, known.schema))
     return explain(shown, format_, expected)

@@ -41,3 +41,14 @@ def schema_options(command: Callable[..., None]) -> Callable[..., None]:
         help='The columns and their types: JSON or TOML such as {"price": "float64"}, or a data file.',
     )
     return with_schema(column_options(command))
+
+
+def objective_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--objective`."""
+    return click.option(
+        "--objective",
+        type=click.Choice(["throughput", "latency"]),
+        default="throughput",
+        show_default=True,
+        help="What plans are for; latency adapts them, so that a match is known soon after its last event.",
+    )(command)

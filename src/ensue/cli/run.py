@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from ensue.cli.options import schema_options
+from ensue.cli.options import objective_option, schema_options
 from ensue.cli.schemas import ColumnNames
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class RunOptions:
     unbounded_rules: bool
     adapt: str | None
     planner: str
+    objective: str
     journal: str | None
     stream: bool
     trigger: str | None
@@ -77,9 +78,10 @@ class RunOptions:
     @property
     def adaptation(self) -> Adaptation | None:
         """How plans are to be adapted."""
-        from ensue.runtime.adapting import Adaptation
+        from ensue.runtime.adapting import Adaptation, read_adapt
 
-        return None if self.adapt is None else Adaptation(planner=self.planner, decision=self.adapt)
+        asked = None if self.adapt is None else Adaptation(planner=self.planner, decision=self.adapt)
+        return read_adapt(asked, self.objective)
 
 
 def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -162,6 +164,7 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     show_default=True,
     help="How --adapt makes plans.",
 )
+@objective_option
 @click.option(
     "--journal",
     metavar="PATH",
@@ -215,6 +218,7 @@ def run_command(
       ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
       ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --lateness "10 seconds"
       ensue run queries.ensue -i trades.csv -o matches/ --adapt --journal plans.jsonl
+      ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --objective latency
       ensue run queries.ensue -i stock --input-format generator --input-option rows=100000 --format table
       ensue run queries.ensue -i trades --input-format kafka --input-option kafka.bootstrap.servers=localhost:9092 \\
         --schema columns.toml --packages kafka
@@ -234,7 +238,7 @@ def run_command(
     if source is None:
         raise click.UsageError("Missing option '-i' / '--input': the events.")
     options = RunOptions(source=source, format=format_, **others)  # type: ignore[arg-type]
-    if options.journal is not None and options.adapt is None:
+    if options.journal is not None and options.adaptation is None:
         raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
     if backend == "spark" and source == "-":
         raise click.UsageError(

@@ -8,6 +8,7 @@ comparison is strict only where the other side would have won a tie.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, TypeAlias, assert_never
@@ -113,6 +114,11 @@ class BlockComparison:
         """Whether it would come out the same, or differently by less than a share `distance` of the right side."""
         left, right = self.left.value(costs), (1.0 + distance) * self.right.value(costs)
         return left < right or (left == right and not self.strict)
+
+    def apart(self, costs: Costs) -> float:
+        """How far left exceeds right: the difference; of latencies, which grow by factors, the log of the ratio."""
+        left, right = self.left.value(costs), self.right.value(costs)
+        return math.log(left / right) if isinstance(self.left, ExpectedLatency) else left - right
 
     @property
     def slack(self) -> float:

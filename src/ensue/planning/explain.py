@@ -196,7 +196,7 @@ def _latencies(branch: BranchExpectation) -> list[str]:
 
 
 def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:,.4g} µs"
+    return f"{seconds * 1e6:,.{0 if seconds >= 1e-3 else 2 if seconds < 1e-4 else 1}f} µs"
 
 
 def _basis(branch: BranchExpectation) -> str:

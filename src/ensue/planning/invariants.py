@@ -106,7 +106,7 @@ class Invariants:
             left, right = comparison.left.value(costs), comparison.right.value(costs)
             if sure > 0:
                 moved = moved_by_deviation(figures) if moved is None else moved
-                if left - right < sure * deviation_of(comparison, moved):
+                if comparison.apart(costs) < sure * doubt_of(comparison, costs, moved):
                     continue
             return Violation(block, comparison, left, right, d)
         return None
@@ -186,6 +186,17 @@ def violation_probability(comparison: BlockComparison, moved: Sequence[tuple[Cos
     """How probable it is that the sides change places, if the difference is normal around what it was."""
     deviation = deviation_of(comparison, moved)
     return NormalDist().cdf(-comparison.slack / deviation) if deviation > 0 else 0.0
+
+
+def doubt_of(comparison: BlockComparison, costs: Costs, moved: Sequence[tuple[Costs, Costs]]) -> float:
+    """How much nearer to each other a broken comparison's sides may be: what one standard deviation of each takes off.
+
+    For costs, which grow in proportion to each statistic, that is the standard deviation of the difference. A latency
+    near its limit grows without bounds; how much more it might be does not make it less sure that it is too much.
+    """
+    apart = comparison.apart(costs)
+    nearer = [apart - min(comparison.apart(up), comparison.apart(down)) for up, down in moved]
+    return math.sqrt(sum(max(one, 0.0) ** 2 for one in nearer))
 
 
 def deviation_of(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:

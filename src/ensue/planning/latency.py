@@ -11,6 +11,8 @@ Where this differs from the paper:
   time leaves: the runtime searches from the newest event back, and finds ranges of time by bisection.
 - Every event costs T_BI, the way in; the paper counts it for deferred ones only.
 - Eq. 5 prints a sum of roots. The variance of the service time is the sum of the squares, which Eq. 3 needs.
+- Sequence predicates are ranges, too. Only stored partial matches are asked one more thing, whether they are still in the
+  window: they do not leave it in the order in which they came, and are cleared away when they have become twice as many.
 - An equality that an index serves costs no look at the events it leaves out.
 - What it takes to report matches is part of the service. It is the same in all plans, but a part of the utilisation.
 """
@@ -29,8 +31,15 @@ from ensue.planning.figures import Shape, rate_name
 from ensue.planning.plan import Tree
 from ensue.planning.temporal import Program, derive_storage
 
-OVERLOAD = 1e9
-"""What a plan that cannot keep up is ranked by: so many times its mean service time. No stable plan comes near."""
+OVERLOAD = 1e4
+"""What a plan that cannot keep up is ranked by: so many times its mean service time, more than any stable plan.
+
+One that needs 0.9999 of the time has as long a queue.
+"""
+
+
+STALE = 1.5
+"""How many partial matches a store holds on average for each that is in the window, between two clearings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +106,12 @@ def look(costs: Costs, trigger: str, bound: frozenset[str], names: frozenset[str
     for x, y in keyed[:1]:
         candidates *= selectivity(x, y)
     asked = sum(c <= known | names and bool(c & known) and bool(c & names) for c in shape.conditions)
+    asked = max(asked - len(keyed[:1]), 0)
     results = candidates
     for x, y in pairs:
         if (x, y) not in keyed[:1]:
             results *= selectivity(x, y)
-    return Looking(candidates * max(asked - len(keyed[:1]), 0), results)
+    return Looking(candidates * (asked if len(names) == 1 else STALE * (asked + 1)), results)
 
 
 def latency_of(costs: Costs, tree: Tree, timings: Timings) -> Latency:

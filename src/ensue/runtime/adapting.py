@@ -115,11 +115,17 @@ class Adaptation:
         """What makes and compares plans; for latency the machine is measured if it has to be."""
         if self.objective == "throughput":
             return ForThroughput(planner_named(self.planner), self.stored)
-        if self.timings is not None:
-            return ForLatency(self.timings)
+        timings = self.measured().timings
+        assert timings is not None
+        return ForLatency(timings)
+
+    def measured(self) -> Adaptation:
+        """The same with the timings of this machine, if they are needed and were not given."""
+        if self.objective == "throughput" or self.timings is not None:
+            return self
         from ensue.runtime.calibration import timings_here
 
-        return ForLatency(timings_here(self.recalibrate))
+        return replace(self, timings=timings_here(self.recalibrate))
 
     def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
         """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""

@@ -57,6 +57,11 @@ class AdaptiveLoop:
         """Processor time that went into keeping plans fit for the stream."""
         return Spent.total(adapter.spent for adapter in self.adapters.values())
 
+    def set_pace(self, pace: float) -> None:
+        """Say how many units of the stream's time pass in a second of the clock."""
+        for adapter in self.adapters.values():
+            adapter.pace = pace
+
     def take(
         self,
         batch: EventBatch,

@@ -416,6 +416,13 @@ class Engine:
         tally = next((tally for tally in self._tallies if tally.name == name), None)
         return self._lane(name).evaluator.plan if tally is None else tally.evaluator.plan
 
+    def set_pace(self, pace: float) -> None:
+        """Say how many units of the stream's time pass in a second, for plans that are chosen for latency.
+
+        Without it events are taken to come as they happen: 1,000 milliseconds a second.
+        """
+        self._loop.set_pace(pace)
+
     def replace_plan(self, name: str, plan: Plan, method: Method = "replay") -> None:
         """Let another plan of a query take over from now on; no match is lost, none is found twice.
 

@@ -128,10 +128,14 @@ class Evaluator:
         return self._drive(state, lambda arena, out: step(self.assembly.program, arena, ranks, columns, out, rows))
 
     def resume(self, state: State, columns: Int64s) -> list[MatchBlock]:
-        """Go on with a batch of one row that the kernel stopped in, or that gave matches."""
+        """Go on with a batch of one row that the kernel stopped in, or that gave matches.
+
+        Its time is not taken: to ask the processor's clock takes longer than the kernel.
+        """
         from ensue.runtime.kernels.step import step
 
-        return self._drive(state, lambda arena, out: step(self.assembly.program, arena, NO_RANKS, columns, out, 1))
+        program = self.assembly.program
+        return self._drive(state, lambda arena, out: step(program, arena, NO_RANKS, columns, out, 1), timed=False)
 
     def advance(self, state: State, now: int, ranks: Int64s, *, ended: bool) -> list[MatchBlock]:
         """Let time reach `now`, or the input end: the matches that are known by that."""
@@ -150,16 +154,17 @@ class Evaluator:
         counts = int(self.assembly.program[at.P_COUNT_WINDOW]) != at.NULL  # then it is a position
         return None if counts or due == np.iinfo(np.int64).max else due
 
-    def _drive(self, state: State, call) -> list[MatchBlock]:  # type: ignore[no-untyped-def]
+    def _drive(self, state: State, call, *, timed: bool = True) -> list[MatchBlock]:  # type: ignore[no-untyped-def]
         """Call a kernel until it is done, taking its output away and giving it room."""
         words: list[Int64s] = []
         found = 0
         limit = self.options.max_matches
         while True:
             out = self.output[0]
-            started = time.thread_time()
+            started = time.thread_time() if timed else 0.0
             status = call(state.arena, out)
-            self.seconds[0] += time.thread_time() - started
+            if timed:
+                self.seconds[0] += time.thread_time() - started
             arena = state.arena
             used = int(arena[at.S_OUT])
             found += int(arena[at.S_MATCHES])

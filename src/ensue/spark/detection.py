@@ -17,9 +17,10 @@ from ensue.errors import PlanError
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query
+from ensue.planning.objectives import ObjectiveName
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adapt, read_adapt
+from ensue.runtime.adapting import Adapt, Adaptation, read_adapt
 from ensue.runtime.compiling import Queries, read_lateness, read_program, require_windows
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts
@@ -47,6 +48,7 @@ def detect(
     strict: bool = False,
     options: Options | None = None,
     adapt: Adapt | bool | None = None,
+    objective: ObjectiveName = "throughput",
     buckets: int | None = None,
     counts: RunCounts | None = None,
 ) -> DataFrame:
@@ -57,7 +59,8 @@ def detect(
     are found without it. `lateness` is how far out of order events may come on a stream. `buckets` is how many
     states a stream's keys share, the number of shuffle partitions if it is not given; it stays the same for the life of
     a checkpoint. `counts` is filled in when a finite DataFrame is computed. `adapt` keeps plans fit for the stream, as
-    in `ensue.compile`: those of each bucket of a stream, or each shard of a finite input, by what comes there.
+    in `ensue.compile`: those of each bucket of a stream, or each shard of a finite input, by what comes there; and so
+    does `objective="latency"`, within each micro-batch.
 
     With rules in `queries` (see docs/rules.md) what they derive comes out too, as rows with `rule`, `type`, `begin`,
     `end` and the attributes. The events of a program with rules travel together, spread by a variable that all its
@@ -71,7 +74,8 @@ def detect(
         alerts = detect(events, "PATTERN SEQ(Login a, !Logout x, Login b) WHERE a.user = b.user = x.user WITHIN 1 hour")
         alerts = events.transform(detect, queries, type="action", ts="event_time", lateness="10 minutes")
     """
-    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adapt)
+    adaptation = read_adapt(adapt, objective)
+    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adaptation)
     return matches_of(task.run(buckets, counts, prune=True))
 
 
@@ -88,6 +92,7 @@ def detect_with_aside(
     strict: bool = False,
     options: Options | None = None,
     adapt: Adapt | bool | None = None,
+    objective: ObjectiveName = "throughput",
     buckets: int | None = None,
     counts: RunCounts | None = None,
 ) -> DataFrame:
@@ -98,7 +103,8 @@ def detect_with_aside(
     of kind 'journal', which tell what was decided about plans. `matches_of`, `aside_of` and `journal_of` take it apart,
     for example in `foreachBatch`.
     """
-    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adapt)
+    adaptation = read_adapt(adapt, objective)
+    task = _Task(events, queries, key, type, ts, begin, unit, lateness, strict, options or Options(), adaptation)
     return task.run(buckets, counts, prune=False)
 
 
@@ -127,7 +133,7 @@ class _Task:
         lateness: int | str | timedelta | Duration,
         strict: bool,
         options: Options,
-        adapt: Adapt | bool | None,
+        adapt: Adaptation | None,
     ) -> None:
         self.events = events
         program = read_program(queries)
@@ -139,7 +145,8 @@ class _Task:
         if events.isStreaming:
             require_windows(self.queries)
         self._roles = (type, ts, begin, unit)
-        self._lateness, self._strict, self._options, self._adapt = lateness, strict, options, read_adapt(adapt)
+        self._lateness, self._strict, self._options = lateness, strict, options
+        self._adapt = None if adapt is None else adapt.measured()  # once here, not in every worker
         recipe = self._recipe(self.queries, to_arrow_schema(events.schema, timezone="UTC"))
         self.schema = recipe.schema
 

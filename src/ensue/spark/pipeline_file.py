@@ -233,12 +233,16 @@ def _read_detection(table: Table) -> Detection:
 
 
 def _read_adapt(table: Table) -> Adaptation | None:
-    """How plans are adapted: true, the name of a decision, or a table."""
+    """How plans are adapted, true, the name of a decision, or a table; and what for."""
     given = table.get("adapt", (bool, str, dict), False)
     try:
-        return _read(table, "adapt", _read_adaptation) if isinstance(given, dict) else read_adapt(given)
+        found = _read(table, "adapt", _read_adaptation) if isinstance(given, dict) else read_adapt(given)
     except PlanError as error:
         raise PlanError(str(error) if str(error).startswith("[") else f"{table.place('adapt')}: {error}") from error
+    try:
+        return read_adapt(found, table.get("objective", str, "throughput"))
+    except PlanError as error:
+        raise PlanError(f"{table.place('objective')}: {error}") from error
 
 
 def _read_adaptation(table: Table) -> Adaptation:
