@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ensue.pattern.builder import and_, col, event, not_, or_, seq
     from ensue.runtime.adapting import Adaptation
     from ensue.runtime.engine import Engine
+    from ensue.runtime.live_runner import LiveRunner
     from ensue.runtime.matches import Matches
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _HOMES = {
     "Options": "ensue.options",
     "Adaptation": "ensue.runtime.adapting",
     "Engine": "ensue.runtime.engine",
+    "LiveRunner": "ensue.runtime.live_runner",
     "Matches": "ensue.runtime.matches",
     "EnsueError": "ensue.errors",
 }
@@ -50,6 +52,7 @@ __all__ = [
     "DType",
     "Engine",
     "EnsueError",
+    "LiveRunner",
     "Matches",
     "Options",
     "Schema",

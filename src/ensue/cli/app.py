@@ -18,6 +18,7 @@ EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
     "run": "Find the matches of queries in a file or a stream of events.",
+    "live": "Find matches as events come one by one, and say how soon they are known.",
     "check": "Say whether queries are right, and where not.",
     "fmt": "Lay out query files in the one canonical way.",
     "explain": "Show how queries would be run.",

@@ -96,6 +96,17 @@ def first_events(block: MatchBlock) -> Int64s:
     return least
 
 
+def last_events(block: MatchBlock) -> Int64s:
+    """For each match the greatest sequence number of its events: of its last one, if they came in order."""
+    most = np.full(len(block), -1, dtype=np.int64)
+    for bound in block.variables.values():
+        if isinstance(bound, EventLists):
+            bound = edge_events(bound, last=True)
+        if bound is not None:
+            np.maximum(most, bound, out=most)
+    return most
+
+
 def select_matches(block: MatchBlock, keep: npt.NDArray[np.bool_]) -> MatchBlock:
     """The matches of a block that the mask keeps."""
     if keep.all():

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ensue.errors import EnsueError, InternalError, QueryTypeError
 from ensue.events.schema import Schema
 from ensue.runtime.aggregate_rows import AggregateBlock, make_columns, to_dicts
-from ensue.runtime.blocks import EventLists, MatchBlock, identify
+from ensue.runtime.blocks import EventLists, MatchBlock, identify, last_events
 from ensue.runtime.derived import DerivedPart
 from ensue.runtime.results import make_partition, make_return, make_times, make_variable, name_return, time_type
 from ensue.runtime.rows import RowView
@@ -176,6 +176,15 @@ class Matches:
         more = f"<p>{len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         title = html.escape(repr(self)[1:-1])
         return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
+
+    def last_events(self) -> Iterator[tuple[int | None, int]]:
+        """The numbers of the events that complete matches, and how many each; None for what has no such event."""
+        for part in self._parts:
+            if isinstance(part, _Part):
+                numbers, counts = np.unique(last_events(part.block), return_counts=True)
+                yield from zip(numbers.tolist(), counts.tolist(), strict=True)
+            elif len(part):
+                yield None, len(part)
 
 
 class _Part:
