@@ -11,8 +11,8 @@ Where this differs from the paper:
   time leaves: the runtime searches from the newest event back, and finds ranges of time by bisection.
 - Every event costs T_BI, the way in; the paper counts it for deferred ones only.
 - Eq. 5 prints a sum of roots. The variance of the service time is the sum of the squares, which Eq. 3 needs.
-- Sequence predicates are ranges, too. Only stored partial matches are asked one more thing, whether they are still in the
-  window: they do not leave it in the order in which they came, and are cleared away when they have become twice as many.
+- Sequence predicates are ranges, too. Only stored partial matches are asked one more thing, whether they are still in
+  the window: they do not leave it in the order in which they came, and are cleared away once they are twice as many.
 - An equality that an index serves costs no look at the events it leaves out.
 - What it takes to report matches is part of the service. It is the same in all plans, but a part of the utilisation.
 """
