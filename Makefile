@@ -11,7 +11,7 @@ LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hash
 WARM = $(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark bench-peers paper-rules paper-apam lint types fmt fuzz lock clean
+.PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark bench-peers paper-rules paper-apam paper-aseq lint types fmt fuzz lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,8 +82,13 @@ bench-peers: $(READY)  ## measure ensue beside Flink CEP, Esper, Siddhi, DuckDB,
 paper-rules: $(READY)  ## what the order of time saves rules: tuples kept, time, state over 10M events (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_rules.py $(ARGS)
 
+<<<<<<< HEAD
 paper-apam: $(READY)  ## how soon matches are known with eager, lazy and hybrid plans at several rates (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_apam.py $(ARGS)
+=======
+paper-aseq: $(READY)  ## counting matches beside building them, and what queries share: tables and plots (ARGS=--quick)
+	$(BIN)/python benchmarks/paper_aseq.py $(ARGS)
+>>>>>>> 9ab7b04 (feat(runtime): one counter for each sub-pattern, shared between AGG queries by a cost model; COUNT takes 60 ns an event; feat(bench): make paper-aseq)
 
 lint: $(READY)  ## ruff and the import contracts
 	$(BIN)/ruff check .

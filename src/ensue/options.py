@@ -16,7 +16,8 @@ class Options:
     waiting matches of one query; `memory_budget` the bytes of all state. Beyond a limit a LimitError is raised. With
     `on_limit="shed"` surplus matches (the newest) and partial matches (the oldest) are dropped and counted instead.
     That is refused for queries with negation, and for rules: what is dropped could turn into false matches. Memory is
-    never shed. With `unbounded_rules` a stream may have rules whose state grows for ever.
+    never shed. With `unbounded_rules` a stream may have rules whose state grows for ever. `share_counters` lets AGG
+    queries count what they have in common once; the rows are the same without it.
 
     >>> Options(max_matches=1000).on_limit
     'error'
@@ -27,6 +28,7 @@ class Options:
     memory_budget: int | None = None
     on_limit: Literal["error", "shed"] = "error"
     unbounded_rules: bool = False
+    share_counters: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_matches", "max_partial_matches", "memory_budget"):

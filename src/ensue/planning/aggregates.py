@@ -41,6 +41,7 @@ MAX_LEAVES = 60
 class Method(Enum):
     """How matches are counted without being built; DETECTION: they are built."""
 
+    SUB_PATTERNS = "a counter for each part of the pattern, which queries can share"
     PREFIX = "prefix counts"
     PER_START = "counters for each start"
     INVERSE = "a prefix matrix that takes expired events back"
@@ -99,7 +100,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A query as a machine of columns. `group`: the places of GROUP BY in the key; `window` None: nothing expires."""
+    """A query as a machine of columns. `group`: the places of GROUP BY in the key; `window` None: nothing expires.
+
+    `chain` are the leaves of the items, in order, of a pattern whose sub-patterns can be counted; else it is empty.
+    """
 
     columns: int
     leaves: tuple[Source, ...]
@@ -109,6 +113,7 @@ class Counters:
     components: tuple[Component, ...]
     group: tuple[int, ...]
     window: int | None
+    chain: tuple[int, ...] = ()
 
     @property
     def has_absences(self) -> bool:
@@ -159,7 +164,7 @@ def plan_aggregates(
     >>> from ensue.pattern.normalize import normalize
     >>> query = parse_query("PATTERN SEQ(A a, B b) WITHIN 10 AGG COUNT(*)")
     >>> plan_aggregates(query, normalize(query), None).method.name
-    'INVERSE'
+    'SUB_PATTERNS'
     """
     obstacles = tuple(dict.fromkeys(_obstacles(query, branches, schema)))
     counters = None
@@ -180,6 +185,8 @@ def plan_aggregates(
 def fits(method: Method, counters: Counters) -> bool:
     """Whether a way of counting can be used."""
     match method:
+        case Method.SUB_PATTERNS:
+            return bool(counters.chain)
         case Method.PREFIX:
             return counters.window is None
         case Method.INVERSE:
@@ -191,6 +198,10 @@ def fits(method: Method, counters: Counters) -> bool:
 
 
 def _choose(counters: Counters) -> tuple[Method, str]:
+    if counters.chain:
+        if counters.window is None:
+            return Method.SUB_PATTERNS, "nothing expires"
+        return Method.SUB_PATTERNS, "what an event added to integers is taken back when it expires"
     if counters.window is None:
         return Method.PREFIX, "nothing expires: one counter for each part of the pattern"
     obstacles = _inversion_obstacles(counters)
@@ -340,7 +351,7 @@ def _make_counters(query: Query, branches: Sequence[Branch], schema: Schema | No
     if isinstance(query.within, TimeWindow):
         length = fold_duration(query.within.duration, schema or Schema({"ts": DType.INT}))
         window = math.ceil(length)
-    return Counters(
+    found = Counters(
         machine.count,
         tuple(leaves.values()),
         tuple(sorted(machine.roles, key=lambda role: -role.order)),
@@ -350,6 +361,20 @@ def _make_counters(query: Query, branches: Sequence[Branch], schema: Schema | No
         _group_places(query, branches, keys),
         window,
     )
+    return found if query.emit_on_change else replace(found, chain=_find_chain(found))
+
+
+def _find_chain(counters: Counters) -> tuple[int, ...]:
+    """The leaves of the items, one after the other, if sub-patterns can be counted and each key or all have a row."""
+    if _inversion_obstacles(counters):
+        return ()
+    if counters.group and len(set(counters.group)) < len(counters.leaves[0].key):
+        return ()
+    roles = sorted(counters.roles, key=lambda role: role.order)
+    links = [(role.sources, role.targets) for role in roles]
+    if links != [((k,), (k + 1,)) for k in range(len(roles))] or counters.accepts != (len(roles),):
+        return ()
+    return tuple(role.leaf for role in roles)
 
 
 def _types_of(names: Sequence[str], schema: Schema | None) -> list[DType | None]:

@@ -11,11 +11,11 @@ from ensue.events.schema import Schema
 from ensue.pattern.format import format_expression
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
-from ensue.planning.aggregates import Choice
+from ensue.planning.aggregates import Choice, Counters, Method, plan_aggregates
 from ensue.planning.common import common_leaves
 from ensue.planning.conditions import speak_of
 from ensue.planning.expectation import BranchExpectation, Expectation
-from ensue.planning.explain_counters import AggregateExplanation, CounterExplanation
+from ensue.planning.explain_counters import AggregateExplanation, CounterExplanation, describe_sharing, tell_sharing
 from ensue.planning.explanation import (
     AbsenceExplanation,
     BranchExplanation,
@@ -36,11 +36,13 @@ def explain(
     plans: Sequence[tuple[Query, Choice | None, Schema | None]],
     format: str = "text",
     expected: Mapping[str, Expectation] | None = None,
+    *,
+    share: bool = True,
 ) -> str:
     """Queries with their plans, shown as `text`, `mermaid` or `json`.
 
     Without a plan the default one is shown; without a schema only what does not depend on the types of columns.
-    `expected` has the costs of the plans under statistics, by the queries' names.
+    `expected` has the costs of the plans under statistics, by the queries' names. `share`: AGG queries share counters.
 
     >>> from ensue.pattern.query import Item, Query, Seq
     >>> query = Query(Seq((Item("A", "a"), Item("B", "b"))), name="pairs")
@@ -53,11 +55,26 @@ def explain(
     described = [replace(one, expected=(expected or {}).get(one.query)) for one in described]
     common = describe_common([query for query, _, _ in plans], [schema for _, _, schema in plans])
     described = [replace(one, common=tuple(c for c in common if one.query in c.queries)) for one in described]
+    if share:
+        aggregates = describe_sharing(
+            [one.aggregate for one in described],
+            [one.query for one in described],
+            [_chain(query, plan, schema) for query, plan, schema in plans],
+        )
+        described = [replace(one, aggregate=told) for one, told in zip(described, aggregates, strict=True)]
     if format == "text":
         return "\n\n".join(render_text(one) for one in described)
     if format == "mermaid":
         return render_mermaid(described)
     return json.dumps([asdict(one) for one in described], indent=2, ensure_ascii=False)
+
+
+def _chain(query: Query, plan: Choice | None, schema: Schema | None) -> Counters | None:
+    """The counters of an AGG query that can be shared."""
+    if not query.aggregates or plan not in (None, Method.SUB_PATTERNS):
+        return None
+    chosen = plan_aggregates(query, normalize(query), schema)
+    return chosen.counters if chosen.method is Method.SUB_PATTERNS else None
 
 
 def describe_common(queries: Sequence[Query], schemas: Sequence[Schema | None]) -> list[CommonExplanation]:
@@ -140,6 +157,7 @@ def _facts(explanation: Explanation) -> list[str]:
     if aggregate is not None and aggregate.counters:
         facts.append(f"matches are not built but counted, by {aggregate.method}: {aggregate.reason}")
         facts += [f"one state for each {key}" for key in aggregate.key]
+        facts += tell_sharing(aggregate)
     elif aggregate is not None:
         facts.append("matches are found first, then aggregated")
         facts += [f"warning: {obstacle} cannot be decided by counters alone" for obstacle in aggregate.obstacles]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ensue.pattern.expressions import Attribute, IsNull, rewrite
 from ensue.pattern.format import format_expression
 from ensue.planning.aggregates import AggregatePlan, Counters, Role
+from ensue.planning.sharing import choose_sharing, expected_saving
+from ensue.planning.sub_patterns import share_counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,20 @@ class CounterExplanation:
 
 @dataclass(frozen=True, slots=True)
 class AggregateExplanation:
-    """How the numbers are made. `obstacles` are what needs the matches themselves; `key` keeps states apart."""
+    """How the numbers are made. `obstacles` are what needs the matches themselves; `key` keeps states apart.
+
+    `shared` are the other queries that are counted together with this one; `shared_counters` how many counters they
+    have, and how many they would have apart; `saving` is how many times less work that is, by the cost model.
+    """
 
     method: str
     reason: str
     obstacles: tuple[str, ...]
     key: tuple[str, ...]
     counters: tuple[CounterExplanation, ...]
+    shared: tuple[str, ...] = ()
+    shared_counters: tuple[int, int] = (0, 0)
+    saving: float = 1.0
 
 
 def describe_aggregates(plan: AggregatePlan) -> AggregateExplanation:
@@ -37,6 +46,40 @@ def describe_aggregates(plan: AggregatePlan) -> AggregateExplanation:
     if plan.counters is not None:
         counters = tuple(_describe_leaf(plan.counters, leaf) for leaf in range(len(plan.counters.leaves)))
     return AggregateExplanation(plan.method.value, plan.reason, plan.obstacles, plan.key, counters)
+
+
+def describe_sharing(
+    found: Sequence[AggregateExplanation | None], names: Sequence[str], counters: Sequence[Counters | None]
+) -> list[AggregateExplanation | None]:
+    """Say which queries are counted together. `counters` are those of the queries that can be."""
+    told = list(found)
+    numbers = [number for number, one in enumerate(counters) if one is not None]
+    chains = [one for one in counters if one is not None]
+    for together in choose_sharing(chains) if len(chains) > 1 else []:
+        if len(together) == 1:
+            continue
+        mine = [chains[k] for k in together]
+        counts = (share_counters(mine).nodes - 1, sum(share_counters([one]).nodes - 1 for one in mine))
+        saving = expected_saving(mine)
+        for k in together:
+            explained = told[numbers[k]]
+            others = tuple(names[numbers[other]] for other in together if other != k)
+            if explained is not None:
+                told[numbers[k]] = replace(explained, shared=others, shared_counters=counts, saving=saving)
+    return told
+
+
+def tell_sharing(aggregate: AggregateExplanation) -> list[str]:
+    """What is said of queries that are counted together."""
+    if not aggregate.shared:
+        return []
+    shown = ", ".join(aggregate.shared[:3])
+    if len(aggregate.shared) > 3:
+        shown += f" and {len(aggregate.shared) - 3} more"
+    few, many = aggregate.shared_counters
+    return [
+        f"counted together with {shown}: {few} counters in place of {many}, about {aggregate.saving:.1f}x less work"
+    ]
 
 
 def _describe_leaf(counters: Counters, leaf: int) -> CounterExplanation:

@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ensue.errors import LimitError
 from ensue.events.batch import Int64s
-from ensue.events.schema import DType, Schema
+from ensue.events.schema import Schema
 from ensue.options import Options
-from ensue.pattern.expressions import Attribute
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import PatternAggregate, Query
 from ensue.planning.aggregates import Component, Counters, Kind, Measure, Method
-from ensue.planning.conditions import EVENT, Column
+from ensue.planning.conditions import Column
 from ensue.runtime import layout as at
-from ensue.runtime.aggregate_rows import AggregateBlock, Values, is_time, no_rows
+from ensue.runtime.aggregate_rows import AggregateBlock, no_rows
+from ensue.runtime.aggregate_values import attribute_column, decode_words, key_words, read_value, refuse_rows
 from ensue.runtime.assembly import Assembly, LeafSource
 from ensue.runtime.evaluator import NO_RANKS
 from ensue.runtime.kernels import counting_layout as lay
@@ -72,6 +71,12 @@ class CountingState:
         """All of it as one array."""
         sizes = np.array([len(self.counts), *self.held.shape], dtype=np.int64)
         return np.concatenate([sizes, self.counts, self.held.reshape(-1)])
+
+    @classmethod
+    def load(cls, arena: Int64s, shed: Sequence[int]) -> CountingState:
+        """The state of which `arena` was told."""
+        size, columns, rows = arena[:3].tolist()
+        return cls(arena[3 : 3 + size].copy(), arena[3 + size :].reshape(columns, rows).copy(), *shed)
 
     @property
     def nbytes(self) -> int:
@@ -133,6 +138,16 @@ class CountingEvaluator:
         name = query.name or "q1"
         return cls(query, name, branches, method, schema, options, counters, strings, assembly, tuple(keys.values()))
 
+    @property
+    def query_names(self) -> tuple[str, ...]:
+        """The query's name."""
+        return (self.name,)
+
+    @property
+    def uses_ranks(self) -> bool:
+        """Texts are compared by order in filters alone."""
+        return False
+
     # -- state -------------------------------------------------------------------------------------------------------
     @property
     def digest(self) -> str:
@@ -180,8 +195,7 @@ class CountingEvaluator:
 
     def load_state(self, arena: Int64s, shed: Sequence[int]) -> CountingState:
         """The state of which `arena` was told."""
-        size, columns, rows = arena[:3].tolist()
-        return CountingState(arena[3 : 3 + size].copy(), arena[3 + size :].reshape(columns, rows).copy(), *shed)
+        return CountingState.load(arena, shed)
 
     # -- events ------------------------------------------------------------------------------------------------------
     def ranks(self, strings: StringTable) -> Int64s:
@@ -193,10 +207,8 @@ class CountingEvaluator:
         prepared = prepare(self.assembly, reading)
         if prepared.rows:
             for k, column in enumerate(self.key_columns):
-                if column.is_float:  # one form for each value, so that keys can be compared by their bits
-                    bits = prepared.columns[at.T_ATTRIBUTES + k]
-                    values = bits.view(np.float64) + 0.0
-                    bits[:] = np.where(np.isnan(values), at.NULL, values.view(np.int64))
+                if column.is_float:
+                    prepared.columns[at.T_ATTRIBUTES + k] = key_words(prepared.columns[at.T_ATTRIBUTES + k])
             held = state.held
             state.held = np.concatenate([held, prepared.columns], axis=1) if held.shape[1] else prepared.columns
         return [no_rows(self.query, self.name)]
@@ -221,10 +233,7 @@ class CountingEvaluator:
                 total += used
                 found.append(out[:used].copy())
             if limit is not None and total > limit:
-                raise LimitError(
-                    f"query `{self.name}`: more than {limit:,} rows (max_matches) in one call; "
-                    "push smaller batches, or raise max_matches"
-                )
+                refuse_rows(self.name, limit)
             if status == lay.DONE:
                 break
             if status == lay.OUTPUT_FULL:
@@ -283,52 +292,14 @@ class CountingEvaluator:
         for k, key in enumerate(self.query.group_by):
             groups.append(decode_words(out[:, 1 + k].copy(), key.name, self.schema, self.strings))
         numbers = out[:, 1 + len(groups) :]
-        values = tuple(self._value(one, numbers, out[:, 0]) for one in self.query.aggregates)
+        components = self.counters.components
+
+        def words(component: Component) -> tuple[Int64s, Int64s | None]:
+            place = 2 * components.index(component)
+            return numbers[:, place], numbers[:, place + 1]
+
+        values = tuple(read_value(self.name, one, self.counters, words, out[:, 0]) for one in self.query.aggregates)
         return AggregateBlock(self.query, self.name, out[:, 0].copy(), tuple(groups), values)
-
-    def _value(self, one: PatternAggregate, numbers: Int64s, times: Int64s) -> Values:
-        """One aggregate of each row."""
-        nothing = np.zeros(len(numbers), dtype=np.bool_)
-        if one.variable is None:
-            return self._whole(one, Component(Kind.COUNT), numbers, times), nothing
-        place = next(
-            k for k, m in enumerate(self.counters.measures) if (m.variable, m.name) == (one.variable, one.name)
-        )
-        measure = self.counters.measures[place]
-        if one.function in ("MIN", "MAX"):
-            kind = Kind.LEAST if one.function == "MIN" else Kind.GREATEST
-            low, high = self._words(Component(kind, place), numbers)
-            values = low.copy().view(np.float64) if measure.is_float else low.copy()
-            return values, high == 0
-        present = self._whole(one, Component(Kind.PRESENT, place), numbers, times)
-        if one.function == "COUNT":
-            return present, nothing
-        low, high = self._words(Component(Kind.SUM, place), numbers)
-        if measure.is_float:
-            total = low.copy().view(np.float64)
-        elif one.function == "SUM":
-            return self._whole(one, Component(Kind.SUM, place), numbers, times), present == 0
-        else:
-            self._refuse(one, np.abs(high) >= lay.OVERFLOW >> 1, times)
-            total = high.astype(np.float64) * 2.0**64 + low.copy().view(np.uint64).astype(np.float64)
-            total = np.where(high == low >> 63, low.astype(np.float64), total)
-        if one.function == "AVG":
-            total = np.divide(total, present, out=np.zeros(len(total)), where=present != 0)
-        return total, present == 0
-
-    def _words(self, component: Component, numbers: Int64s) -> tuple[Int64s, Int64s]:
-        place = 2 * self.counters.components.index(component)
-        return numbers[:, place], numbers[:, place + 1]
-
-    def _whole(self, one: PatternAggregate, component: Component, numbers: Int64s, times: Int64s) -> Int64s:
-        """Integers, all of which must fit in 63 bits."""
-        low, high = self._words(component, numbers)
-        self._refuse(one, (high != low >> 63) | (low == at.NULL), times)
-        return low.copy()
-
-    def _refuse(self, one: PatternAggregate, beyond: np.ndarray[tuple[int], np.dtype[np.bool_]], times: Int64s) -> None:
-        if beyond.any():
-            refuse_overflow(self.name, one, int(times[int(np.argmax(beyond))]))
 
     # -- memory ------------------------------------------------------------------------------------------------------
     def tidy(self, state: CountingState) -> None:
@@ -367,32 +338,6 @@ class CountingEvaluator:
 def _copy(old: Int64s, new: Int64s, place: int, size: int) -> None:
     """Copy the first words of a part of the state."""
     new[new[place] : new[place] + size] = old[old[place] : old[place] + size]
-
-
-def refuse_overflow(name: str, one: PatternAggregate, moment: int) -> None:
-    """Say that a number does not fit."""
-    raise LimitError(
-        f"query `{name}`: at time {moment} {one.function} is beyond 2^63; "
-        "narrow the query (a shorter WITHIN, more conditions, GROUP BY)"
-    )
-
-
-def decode_words(words: Int64s, name: str, schema: Schema, strings: StringTable) -> Values:
-    """Values of an attribute from the words that hold them."""
-    null = words == at.NULL
-    kind = None if is_time(name, schema) else schema.columns[name]
-    if kind is DType.STRING:
-        known = {int(code): strings.decode(int(code)) for code in np.unique(words[~null])}
-        texts = np.empty(len(words), dtype=object)
-        texts[:] = [known.get(int(code)) for code in words]
-        return texts, null
-    return (words.view(np.float64) if kind is DType.FLOAT else words), null
-
-
-def attribute_column(name: str, schema: Schema) -> Column:
-    """The column of an attribute, as batches bring it."""
-    kind = None if is_time(name, schema) else schema.columns[name]
-    return Column(Attribute(EVENT, name), kind is DType.FLOAT, kind is DType.STRING)
 
 
 # -- the program -----------------------------------------------------------------------------------------------------

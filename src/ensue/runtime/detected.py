@@ -23,9 +23,9 @@ from ensue.planning.plan import Plan
 from ensue.planning.triggers import Trigger
 from ensue.runtime import layout as at
 from ensue.runtime.aggregate_rows import AggregateBlock, Values, is_time, no_rows
+from ensue.runtime.aggregate_values import attribute_column, decode_words
 from ensue.runtime.assembly import Assembly, LeafSource
 from ensue.runtime.blocks import EventLists, MatchBlock, edge_events
-from ensue.runtime.counting import attribute_column, decode_words
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.live import Live, add_up
 from ensue.runtime.preparing import Reading, prepare
@@ -140,6 +140,16 @@ class DetectedEvaluator:
     def assembly(self) -> Assembly:
         """That of the detection."""
         return self.inner.assembly
+
+    @property
+    def query_names(self) -> tuple[str, ...]:
+        """The query's name."""
+        return (self.name,)
+
+    @property
+    def uses_ranks(self) -> bool:
+        """That of the detection."""
+        return self.inner.assembly.uses_ranks
 
     @property
     def digest(self) -> str:

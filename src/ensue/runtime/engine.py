@@ -24,7 +24,7 @@ from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, read_adapt
 from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
-from ensue.runtime.aggregating import Tally, is_choice, make_tally, split_arenas
+from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
@@ -167,7 +167,7 @@ class Engine:
         self._share(schema)
         evaluators = self._make_evaluators(schema, strings)
         tallies = self._make_tallies(schema, strings)
-        if any(e.assembly.uses_ranks for e in (*evaluators, *(tally.evaluator for tally in tallies))):
+        if any(e.assembly.uses_ranks for e in evaluators) or any(tally.uses_ranks for tally in tallies):
             strings = StringTable(ordered=True)
             evaluators = self._make_evaluators(schema, strings)
             tallies = self._make_tallies(schema, strings)
@@ -182,6 +182,11 @@ class Engine:
         """The queries for matches."""
         return [query for query in self.queries if not query.aggregates]
 
+    @property
+    def _counted(self) -> list[Query]:
+        """The AGG queries."""
+        return [query for query in self.queries if query.aggregates]
+
     def _share(self, schema: Schema) -> None:
         """Find what the queries have in common."""
         self._common = CommonLeaves(common_leaves(self._plain, schema), intervals=schema.begin is not None)
@@ -193,8 +198,7 @@ class Engine:
         return make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
 
     def _make_tallies(self, schema: Schema, strings: StringTable) -> list[Tally]:
-        counted = [query for query in self.queries if query.aggregates]
-        return [make_tally(q, schema, strings, self.options, self._plans.get(q.name or "")) for q in counted]
+        return make_tallies(self._counted, schema, strings, self.options, self._plans)
 
     # -- events ------------------------------------------------------------------------------------------------------
     def push(self, events: object, *, together: bool = False) -> Matches:
@@ -413,7 +417,7 @@ class Engine:
     # -- plans -------------------------------------------------------------------------------------------------------
     def plan_of(self, name: str) -> Choice:
         """The plan that a query is run by now, or the way an AGG query is counted; known once the columns are."""
-        tally = next((tally for tally in self._tallies if tally.name == name), None)
+        tally = next((tally for tally in self._tallies if name in tally.names), None)
         return self._lane(name).evaluator.plan if tally is None else tally.evaluator.plan
 
     def set_pace(self, pace: float) -> None:
@@ -547,7 +551,9 @@ class Engine:
             self._common.load(state["common"], arenas[:shared])
             arenas, counted = split_arenas(arenas[shared:], len(told))
             self._lanes = self._load_lanes(state["lanes"], arenas, intake.schema)
-            self._tallies = self._load_tallies(told, counted, intake.schema)
+            self._tallies = load_tallies(
+                told, counted, self._counted, intake.schema, self._strings, self.options, self._plans
+            )
             self._rows = RowStore.load(intake.schema, *parts["rows"])
             self._loop.bind(self._lanes, intake.schema)
             self._loop.load(parts, self._lanes)
@@ -575,17 +581,6 @@ class Engine:
             rest = rest[len(pairs) :]
         return lanes
 
-    def _load_tallies(self, dumped: Sequence[Any], arenas: Sequence[Int64s], schema: Schema) -> list[Tally]:
-        tallies = []
-        counted = [query for query in self.queries if query.aggregates]
-        for query, told, arena in zip(counted, dumped, arenas, strict=True):
-            asked = self._plans.get(query.name or "")
-            if asked is not None and not is_choice(asked, told["plan"]):
-                raise StateError(f"the snapshot is of another plan of query `{query.name}`")
-            make = partial(make_tally, query, schema, self._strings, self.options)
-            tallies.append(Tally.load(told, arena, make))
-        return tallies
-
     # -- looking inside ----------------------------------------------------------------------------------------------
     def explain(self, format: str = "text") -> str:
         """The plans: the tree of joins, where each condition is decided, what is stored. text, mermaid or json.
@@ -594,11 +589,13 @@ class Engine:
         """
         from ensue.planning.explain import explain
 
+        share = self.options.share_counters
         if self._rows is None:
-            return explain([(q, self._plans.get(q.name or ""), None) for q in self.queries], format)
+            asked = [(q, self._plans.get(q.name or ""), None) for q in self.queries]
+            return explain(asked, format, share=share)
         plans = {q.name: self.plan_of(q.name or "") for q in self.queries}
         expected = {name: found for name, one in self._loop.adapters.items() if (found := one.expect()) is not None}
-        return explain([(q, plans[q.name], self.schema) for q in self.queries], format, expected)
+        return explain([(q, plans[q.name], self.schema) for q in self.queries], format, expected, share=share)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ensue.events.batch import Int64s
 from ensue.pattern.query import PatternAggregate
 from ensue.runtime.aggregate_rows import Values
-from ensue.runtime.counting import refuse_overflow
+from ensue.runtime.aggregate_values import refuse_overflow
 
 
 class Live:

@@ -30,11 +30,17 @@ from ensue.runtime.kernels.counting_layout import (
 
 
 @inner
+def add_parts(S, a, b, low, high):  # type: ignore[no-untyped-def]
+    """Add an integer of two words to the one whose lower word is at a and whose upper word is at b."""
+    total = np.uint64(S[a]) + np.uint64(low)
+    S[b] += high + np.int64(total < np.uint64(low))
+    S[a] = np.int64(total)
+
+
+@inner
 def add_wide(S, d, low, high):  # type: ignore[no-untyped-def]
     """Add an integer of two words to the one at d."""
-    total = np.uint64(S[d]) + np.uint64(low)
-    S[d + 1] += high + np.int64(total < np.uint64(low))
-    S[d] = np.int64(total)
+    add_parts(S, d, d + 1, low, high)
 
 
 @inner
