@@ -82,13 +82,11 @@ bench-peers: $(READY)  ## measure ensue beside Flink CEP, Esper, Siddhi, DuckDB,
 paper-rules: $(READY)  ## what the order of time saves rules: tuples kept, time, state over 10M events (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_rules.py $(ARGS)
 
-<<<<<<< HEAD
 paper-apam: $(READY)  ## how soon matches are known with eager, lazy and hybrid plans at several rates (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_apam.py $(ARGS)
-=======
+
 paper-aseq: $(READY)  ## counting matches beside building them, and what queries share: tables and plots (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_aseq.py $(ARGS)
->>>>>>> 9ab7b04 (feat(runtime): one counter for each sub-pattern, shared between AGG queries by a cost model; COUNT takes 60 ns an event; feat(bench): make paper-aseq)
 
 lint: $(READY)  ## ruff and the import contracts
 	$(BIN)/ruff check .
