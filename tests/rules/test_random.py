@@ -12,6 +12,7 @@ from ensue.errors import LimitError
 from ensue.language import parse_query
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
+from ensue.runtime import rule_evaluator
 from ensue.runtime.merging import merged_schema
 from ensue.testing.oracle import find_matches
 from ensue.testing.random_programs import RandomProgram, describe, random_program
@@ -33,8 +34,10 @@ PATTERNS = (
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs(part: int) -> None:
+def test_random_programs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two thousand of them, many in one engine; of points and of intervals apart, since these are other schemas."""
+    if part % 2:
+        monkeypatch.setattr(rule_evaluator, "_COLLECTED_AT_ONCE", 1)
     waiting: dict[str | None, list[tuple[RandomProgram, list[DerivedEvent]]]] = {}
     checked = derived = 0
     for seed in count(100_000 * part):

@@ -193,13 +193,18 @@ class Pairing:
         )
 
 
-def join(
-    left: Relation, left_new: Rows, right: Relation, right_new: Rows, pairing: Pairing, *, first_only: bool = False
-) -> tuple[Rows, Rows, Int64s]:
-    """The pairs of rows that new rows make with old ones and each other, in the order of time; the new are kept.
+def join(left: Relation, left_new: Rows, right: Relation, right_new: Rows, pairing: Pairing) -> tuple[Rows, Rows]:
+    """The pairs of rows that new rows make with old ones and each other, in the order of time; the new are kept."""
+    pairs = find_pairs(left, left_new, right, right_new, pairing)
+    return left.rows[pairs[:, 0]], right.rows[pairs[:, 1]]
 
-    Third come the places of the left rows, counted from the first of the new. With `first_only` a row of the left has
-    one partner at most.
+
+def find_pairs(
+    left: Relation, left_new: Rows, right: Relation, right_new: Rows, pairing: Pairing, *, first_only: bool = False
+) -> Int64s:
+    """As `join`, but the places of both rows of each pair: good until one of the relations drops or takes rows.
+
+    With `first_only` a row of the left has one partner at most.
     """
     from ensue.runtime.kernels.relations import C_FOUND, C_LEFT, C_RIGHT, C_SIZE, join_rows
 
@@ -233,11 +238,10 @@ def join(
             found,
         )
         parts.append(found[: cursor[C_FOUND]])
-    pairs = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    pair = left.rows[pairs[:, 0]], right.rows[pairs[:, 1]], pairs[:, 0] - left.count
+        room = min(2 * room, _FOUND_AT_ONCE)
     left.settle(left_total)
     right.settle(right_total)
-    return pair
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def mark_distinct(rows: Rows) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ has passed, since what is derived at one moment is one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -19,10 +19,13 @@ from ensue.runtime.arrivals import Arrivals
 from ensue.runtime.bits import Int64s, from_bits, to_bits
 from ensue.runtime.lists import aggregate
 from ensue.runtime.relations import Layout, Relation, Rows, mark_distinct
-from ensue.runtime.rule_nodes import EVERY_EVENT, Accumulating, Reading, Source, at, evaluate, joinings_of, make_node
+from ensue.runtime.rule_nodes import Accumulating, Reading, Source, at, evaluate, joinings_of, make_node
 from ensue.runtime.strings import StringTable
 from ensue.runtime.values import Column, Kind
 from ensue.runtime.waiting_rows import WaitingRows
+
+_COLLECTED_AT_ONCE = 512
+"""Of so many tuples at a time the collections are held."""
 
 
 class RuleEvaluator:
@@ -56,9 +59,7 @@ class RuleEvaluator:
             wanted = shared | plan.body.aggregated(window.window)
             variables = [name for name in window.window.source.variables if name in wanted]
             dtypes = _dtypes(signatures[window.window.source.type])
-            source = Source(
-                window.leaf, self.reading, dtypes, variables, frozenset(shared), numbered=window.window.collects
-            )
+            source = Source(window.leaf, self.reading, dtypes, variables, frozenset(shared))
             self.sources[source.name] = source
             self.windows.append(Accumulating(window, source, self.finished))
         self.collects = any(window.collects for window in plan.body.windows)
@@ -78,22 +79,41 @@ class RuleEvaluator:
             self.waiting.add(finished)
             due = now if now is None or not self.collects else now - 1
             finished = self.waiting.take(due)
-        found: list[tuple[Accumulating, Int64s, Rows]] = []
+        nothing = np.empty((0, self.width), dtype=np.int64)
+        derived = [self._derive(part) for part in self._cut(finished)] or [nothing]
         for window in self.windows:
-            if not len(finished):
-                window.add()
-                continue
-            places, events = window.find(finished)
+            window.finish()
+        for relation in self.relations():
+            relation.forget(now)
+        return derived[0] if len(derived) == 1 else np.concatenate(derived)
+
+    def _cut(self, tuples: Rows) -> Iterator[Rows]:
+        """The tuples in parts whose collections can be held at once; those of one moment, so of a group, together."""
+        start = 0
+        while start < len(tuples):
+            stop = len(tuples)
+            if self.collects and stop - start > _COLLECTED_AT_ONCE:
+                last = tuples[start + _COLLECTED_AT_ONCE, 0]
+                stop = int(np.searchsorted(tuples[:, 0], last, side="left"))
+                if stop <= start:
+                    stop = int(np.searchsorted(tuples[:, 0], last, side="right"))
+            yield tuples[start:stop]
+            start = stop
+
+    def _derive(self, tuples: Rows) -> Rows:
+        """What is derived from tuples whose time has come: without those that an absence forbids."""
+        found: list[tuple[Accumulating, Int64s, Int64s]] = []
+        for window in self.windows:  # absences come first
+            if not len(tuples):
+                break
+            places, events = window.find(tuples)
             if window.plan.window.collects:
                 found.append((window, places, events))
             else:
-                absent = np.ones(len(finished), dtype=np.bool_)
+                absent = np.ones(len(tuples), dtype=np.bool_)
                 absent[places] = False
-                finished = finished[absent]
-        derived = self._head(finished, found) if len(finished) else np.empty((0, self.width), dtype=np.int64)
-        for relation in self.relations():
-            relation.forget(now)
-        return derived
+                tuples = tuples[absent]
+        return self._head(tuples, found) if len(tuples) else np.empty((0, self.width), dtype=np.int64)
 
     def _take(self, name: str, arrivals: Mapping[str, Arrivals], taken: set[str]) -> None:
         """Let a source take what is new, after the one without which it need not look."""
@@ -120,12 +140,15 @@ class RuleEvaluator:
         return rows
 
     # -- the head ----------------------------------------------------------------------------------------------------
-    def _head(self, tuples: Rows, found: list[tuple[Accumulating, Int64s, Rows]]) -> Rows:
+    def _head(self, tuples: Rows, found: list[tuple[Accumulating, Int64s, Int64s]]) -> Rows:
         aggregates: dict[Aggregate, Column] = {}
         if self.collects:
             firsts, groups = self._group(tuples)
             for window, places, events in found:
-                aggregates |= self._aggregate(window, groups[places], events, len(firsts))
+                group = groups[places]
+                if len(firsts) < len(tuples):
+                    group, events = _once(group, events)
+                aggregates |= self._aggregate(window, group, events, len(firsts))
             tuples = tuples[firsts]
         rows = np.empty((len(tuples), self.width), dtype=np.int64)
         rows[:, 0] = tuples[:, 0]
@@ -148,17 +171,12 @@ class RuleEvaluator:
                     columns.append(at(tuples, self.finished, begin if node.name == "begin" else end))
         keys = np.stack(columns, axis=1)
         _, firsts, groups = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        if len(firsts) == len(tuples):  # each for itself, in the order in which they are
+            return np.arange(len(tuples)), np.arange(len(tuples))
         return firsts, groups.reshape(-1)
 
-    def _aggregate(self, window: Accumulating, groups: Int64s, events: Rows, count: int) -> dict[Aggregate, Column]:
-        """The aggregates over a collection, a value for each group; an event counts once in a group."""
-        layout = window.source.layout
-        numbers = events[:, layout.variables[EVERY_EVENT]]
-        order = np.lexsort((numbers, groups))
-        groups, numbers, events = groups[order], numbers[order], events[order]
-        first = np.ones(len(groups), dtype=np.bool_)
-        first[1:] = (groups[1:] != groups[:-1]) | (numbers[1:] != numbers[:-1])
-        groups, events = groups[first], events[first]
+    def _aggregate(self, window: Accumulating, groups: Int64s, events: Int64s, count: int) -> dict[Aggregate, Column]:
+        """The aggregates over a collection, a value for each group; its events are given group by group."""
         offsets = np.searchsorted(groups, np.arange(count + 1)).astype(np.int64)
         values: dict[Aggregate, Column] = {}
         for column in self.body.rule.head:
@@ -168,7 +186,7 @@ class RuleEvaluator:
                 if node.name is None:
                     values[node] = Column(Kind.INT, np.diff(offsets))
                 elif node.name in window.source.variables:
-                    bits = events[:, layout.variables[node.name]]
+                    bits = window.kept.rows[events, window.source.layout.variables[node.name]]
                     read = from_bits(bits, self.body.types[node.name], self.strings)
                     values[node] = aggregate(node.function, read, offsets)
         return values
@@ -227,7 +245,7 @@ class RuleEvaluator:
         count = 0
         for name, mine in self.sources.items():
             its = other.sources[name]
-            its.latest, its.taken, its.skipped = mine.latest, mine.taken, mine.skipped
+            its.latest, its.skipped = mine.latest, mine.skipped
         for leaf in leaves_of(plan.root):
             source = other.sources[leaf.source.name]
             source.new = other.reading.keep(leaf.conditions, self._rows_of(source), source.layout)
@@ -263,14 +281,14 @@ class RuleEvaluator:
     # -- saving ------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[list[list[int | None]], list[Int64s]]:
         """What it has seen and what it keeps, for `load`."""
-        seen: list[list[int | None]] = [[s.latest, s.taken, s.skipped] for s in self.sources.values()]
+        seen: list[list[int | None]] = [[s.latest, s.skipped] for s in self.sources.values()]
         arrays = [relation.rows[: relation.count] for relation in self.relations()]
         return seen, [*arrays, self.waiting.rows]
 
     def load(self, seen: list[list[int | None]], arrays: list[Int64s]) -> None:
         """Go on from what `dump` gave."""
-        for source, (latest, taken, skipped) in zip(self.sources.values(), seen, strict=True):
-            source.latest, source.taken, source.skipped = latest, taken or 0, skipped or 0
+        for source, (latest, skipped) in zip(self.sources.values(), seen, strict=True):
+            source.latest, source.skipped = latest, skipped or 0
         *kept, waiting = arrays
         for relation, rows in zip(self.relations(), kept, strict=True):
             relation.replace(rows.reshape(-1, relation.layout.width))
@@ -280,3 +298,12 @@ class RuleEvaluator:
 
 def _dtypes(signature: Signature) -> dict[str, DType]:
     return {name: dtype for name, dtype in signature.items() if dtype is not None}
+
+
+def _once(groups: Int64s, events: Int64s) -> tuple[Int64s, Int64s]:
+    """The pairs of a group and an event, each once, group by group."""
+    order = np.lexsort((events, groups))
+    groups, events = groups[order], events[order]
+    first = np.ones(len(groups), dtype=np.bool_)
+    first[1:] = (groups[1:] != groups[:-1]) | (events[1:] != events[:-1])
+    return groups[first], events[first]

@@ -14,14 +14,11 @@ from ensue.rules.lowering import Body, Moment
 from ensue.runtime.arrivals import Arrivals
 from ensue.runtime.bits import Int64s, from_bits, is_missing, to_bits
 from ensue.runtime.columns import evaluate_column, time_kind, time_step
-from ensue.runtime.relations import Layout, Pairing, Pasting, Relation, Rows, join
+from ensue.runtime.relations import Layout, Pairing, Pasting, Relation, Rows, find_pairs, join
 from ensue.runtime.strings import StringTable
 from ensue.runtime.values import Column
 
 Mask = npt.NDArray[np.bool_]
-
-EVERY_EVENT = "#"
-"""The variable of a collection's rows that numbers its events: an event is collected once in a group."""
 
 
 class Reading:
@@ -82,18 +79,14 @@ class Source:
         dtypes: Mapping[str, DType],
         variables: Sequence[str],
         joined: frozenset[str],
-        *,
-        numbered: bool = False,
     ) -> None:
         self.plan, self.reading, self.dtypes = plan, reading, dtypes
         self.name, self.type = plan.source.name, plan.source.type
         self.variables = tuple(variables)
         self.joined = joined
-        self.layout = Layout.of([self.name], [*variables, *([EVERY_EVENT] if numbered else [])])
-        self.numbered = numbered
+        self.layout = Layout.of([self.name], variables)
         self.latest: int | None = None  # the last end of an event that was taken
         self.before: int | None = None  # that before this step
-        self.taken = 0
         self.skipped = 0  # events that were not looked at
         self.new = np.empty((0, self.layout.width), dtype=np.int64)
 
@@ -134,8 +127,6 @@ class Source:
                 chosen &= whole
                 bits = np.where(whole, numbers, 0).astype(np.int64)
             values.append(bits)
-        if self.numbered:
-            values.append(self.taken + np.cumsum(chosen) - 1)
         rows = np.empty((int(chosen.sum()), self.layout.width), dtype=np.int64)
         end = arrivals.end[chosen]
         rows[:, 0] = end
@@ -143,7 +134,6 @@ class Source:
         rows[:, 2] = end
         for k, bits in enumerate(values):
             rows[:, 3 + k] = bits[chosen]
-        self.taken += len(rows)
         return self.reading.keep(self.plan.conditions, rows, self.layout)
 
     def _in_time(self, arrivals: Arrivals, by: Source | None) -> Mask:
@@ -204,7 +194,7 @@ class Joining:
         left, right = self.kept
         if not len(left_new) and not len(right_new):
             return np.empty((0, self.layout.width), dtype=np.int64)
-        a, b, _ = join(left, left_new, right, right_new, self.pairing)
+        a, b = join(left, left_new, right, right_new, self.pairing)
         return self.reading.keep(self.plan.conditions, self._pasting.paste(a, b), self.layout)
 
 
@@ -214,26 +204,35 @@ def evaluate(node: Source | Joining) -> Rows:
 
 
 class Accumulating:
-    """An absence or a collection: the events of its window that are kept, and what they do to tuples."""
+    """An absence or a collection: the events of its window that are kept, and which of them lie in those of tuples."""
 
     def __init__(self, plan: WindowPlan, source: Source, finished: Layout) -> None:
         self.plan, self.source = plan, source
         self.kept = Relation(source.layout, plan.variables, plan.side.lifetime, is_stored=True)
         self._tuples = Relation(finished, plan.variables, Lifetime(()), is_stored=False)
         self.pairing = Pairing.of(finished, source.layout, plan.variables, plan.constraints)
+        self._first = 0  # of the source's new events, the first that is not kept yet
 
-    def add(self) -> None:
-        """Keep the new events; no tuple asks for them yet."""
-        self.kept.add(self.source.new)
+    def find(self, tuples: Rows) -> tuple[Int64s, Int64s]:
+        """The events in the windows of tuples: the tuple's place, in order, and the event's in `kept`, for each pair.
 
-    def find(self, tuples: Rows) -> tuple[Int64s, Rows]:
-        """The events in the windows of tuples: the place of the tuple, and the event, for each pair.
-
-        Of an absence one event a tuple is enough. The new events are kept.
+        Of an absence one event a tuple is enough. The new events up to the last tuple's time are kept.
         """
+        new = self._take(int(tuples[-1, 0]))
         first_only = not self.plan.window.collects
-        _, events, places = join(self._tuples, tuples, self.kept, self.source.new, self.pairing, first_only=first_only)
-        return places, events
+        pairs = find_pairs(self._tuples, tuples, self.kept, new, self.pairing, first_only=first_only)
+        return pairs[:, 0], pairs[:, 1]
+
+    def finish(self) -> None:
+        """Keep the rest of the new events."""
+        self.kept.add(self._take(None))
+        self._first = 0
+
+    def _take(self, until: int | None) -> Rows:
+        new = self.source.new
+        stop = len(new) if until is None else int(np.searchsorted(new[:, 0], until, side="right"))
+        taken, self._first = new[self._first : stop], stop
+        return taken
 
 
 def make_node(plan: Node, sources: Mapping[str, Source], reading: Reading) -> Source | Joining:
