@@ -11,7 +11,7 @@ LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hash
 WARM = $(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark bench-peers paper-rules paper-apam paper-aseq lint types fmt fuzz lock clean
+.PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark bench-peers paper-rules paper-adaptive paper-apam paper-aseq lint types fmt fuzz lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-peers: $(READY)  ## measure ensue beside Flink CEP, Esper, Siddhi, DuckDB,
 
 paper-rules: $(READY)  ## what the order of time saves rules: tuples kept, time, state over 10M events (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_rules.py $(ARGS)
+
+paper-adaptive: $(READY)  ## adaptation methods on streams that drift: tables and plots in results/ (ARGS=--quick, --traffic FILE)
+	$(BIN)/python benchmarks/paper_adaptive.py $(ARGS)
 
 paper-apam: $(READY)  ## how soon matches are known with eager, lazy and hybrid plans at several rates (ARGS=--quick)
 	$(BIN)/python benchmarks/paper_apam.py $(ARGS)

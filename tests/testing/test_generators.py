@@ -77,6 +77,25 @@ def test_traffic() -> None:
     assert count[hour == 12].mean() > 10 * count[hour == 0].mean()
 
 
+def test_traffic_that_is_skewed_and_shifts() -> None:
+    table = traffic_like(30_000, seed=2, points=10, skew=50.0, shifts=2)
+    assert table.num_rows == 30_000
+    names = table["type"].combine_chunks()
+    thirds = np.array_split(np.array(names.indices), 3)
+    counts = np.array([np.bincount(part, minlength=10) for part in thirds])
+    assert (counts.max(axis=1) > 20 * counts.min(axis=1)).all()
+    assert len({tuple(np.argsort(row)) for row in counts}) == 3, "other points are busy after each shift"
+    early = np.bincount(thirds[0][: len(thirds[0]) // 2], minlength=10)
+    assert np.corrcoef(early, counts[0])[0, 1] > 0.99, "and none between"
+
+
+def test_stock_rates_move_as_often_as_wanted() -> None:
+    table = stock_like(100_000, seed=1, symbols=4, drift=0.5, stretches=50)
+    codes = np.array(table["type"].combine_chunks().indices).reshape(50, 2_000)
+    counts = np.array([np.bincount(row, minlength=4) for row in codes])
+    assert np.log(counts).std(axis=0).min() > 0.2
+
+
 def test_traffic_selectivity() -> None:
     points = 60
     table = traffic_like(288 * 56, seed=2, points=points)

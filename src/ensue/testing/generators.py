@@ -32,22 +32,23 @@ def stock_like(
     symbols: int | Sequence[str] = 17,
     gini: float = 0.25,
     drift: float = 0.15,
+    stretches: int = 16,
     events_per_minute: float = 1092.0,
     keys: int = 100,
 ) -> pa.Table:
     """Trades of some symbols: `type ts price volume diff k`, `diff` being the price less the symbol's last one.
 
     `gini` sets how unequal the symbols' rates are (real minute bars: .15 over a year, .24 to .36 over a week; .6 and
-    more is skewed), `drift` how much they change along the stream, `k` is a key of `keys` values. The first `diff` of a
-    symbol is null. Measured at a million events with the defaults: Gini .25, median 1,092 events a minute,
-    P(diff > 0) .47.
+    more is skewed), `drift` how much they change from one of so many `stretches` of the stream to the next, `k` is a
+    key of `keys` values. The first `diff` of a symbol is null. Measured at a million events with the defaults: Gini
+    .25, median 1,092 events a minute, P(diff > 0) .47.
 
     >>> stock_like(3).column_names
     ['type', 'ts', 'price', 'volume', 'diff', 'k']
     """
     rng = np.random.default_rng(seed)
     names = _symbol_names(symbols) if isinstance(symbols, int) else list(symbols)
-    codes = _draw_types(rng, n, _spread_rates(len(names), gini, rng), drift)
+    codes = _draw_types(rng, n, _spread_rates(len(names), gini, rng), drift, stretches)
     ts = _STOCKS_BEGIN + np.cumsum(rng.exponential(60_000 / events_per_minute, n)).astype(np.int64) * 1000
     base = rng.integers(2_000, 50_000, len(names))  # cents
     steps = np.rint(rng.normal(0.0, 1.0, n) * (base[codes] * 2e-4 + 0.8)).astype(np.int64)
@@ -77,8 +78,14 @@ def stock_like(
     )
 
 
-def traffic_like(n: int, seed: int = 0, *, points: int = 449, missing: float = 0.073) -> pa.Table:
+def traffic_like(
+    n: int, seed: int = 0, *, points: int = 449, missing: float = 0.073, skew: float = 1.0, shifts: int = 0
+) -> pa.Table:
     """Readings of traffic sensors: `type` (the point) `ts avg_speed vehicle_count`, all points every five minutes.
+
+    With `skew` some points report more rarely than others, the rarest that many times as rarely; at each of so many
+    `shifts`, spread evenly over the stream, the points exchange at random how busy and how fast their roads are and how
+    often they report: few changes, and extreme ones.
 
     Ties are universal: about 416 events share each timestamp, since a share of the readings is `missing`. Measured over
     two weeks (1.7 million events): 47 % of the counts are 0; a reading of one point and a reading of another up to 30
@@ -90,7 +97,8 @@ def traffic_like(n: int, seed: int = 0, *, points: int = 449, missing: float = 0
     True
     """
     rng = np.random.default_rng(seed)
-    steps = max(1, math.ceil(n / (points * (1 - missing)) * 1.02) + 2)
+    reports = (1 - missing) * np.geomspace(1.0, 1.0 / skew, points)  # of each point in a step
+    steps = max(1, math.ceil(n / reports.sum() * (1.02 + 0.2 * (skew > 1))) + 2)
     normal = rng.normal(0.0, 1.0, (2, points))
     busy = np.exp(0.75 + 1.6 * normal[0] - 0.25 * normal[0] ** 2)  # mean count of a point
     speed = 43.0 * np.exp(0.2 * normal[0] + 0.28 * normal[1])
@@ -98,13 +106,19 @@ def traffic_like(n: int, seed: int = 0, *, points: int = 449, missing: float = 0
     swing = np.interp(hour, np.arange(25), (*_DAY, _DAY[0]))
     day = np.arange(steps) * 5 // 1440
     weekend = np.where((day + 4) % 7 >= 5, 0.7, 1.0)
-    present = np.flatnonzero(rng.random(steps * points) >= missing)[:n]
+    if skew > 1:
+        rng.shuffle(reports)
+    phase = np.minimum(np.arange(steps) * (shifts + 1) // max(1, math.ceil(n / reports.sum())), shifts)
+    habits = np.array([np.arange(points), *(rng.permutation(points) for _ in range(shifts))])
+    habit_at = habits[phase]  # whose habits a point has in a step
+    present = np.flatnonzero(rng.random((steps, points)) >= 1 - reports[habit_at])[:n]
     step, point = np.divmod(present, points)
-    load = (swing * weekend)[step] * busy[point]
+    habit = habit_at[step, point]
+    load = (swing * weekend)[step] * busy[habit]
     # Counts vary more than independent arrivals would: the rate itself is drawn from a gamma distribution.
     count = rng.poisson(load * rng.gamma(2.0, 0.5, n))
     slow = 1.0 - 0.16 * np.minimum(swing[step] / 2, 1.0)
-    kmh = np.rint(speed[point] * slow + rng.normal(0.0, 9.0, n)).astype(np.int64)
+    kmh = np.rint(speed[habit] * slow + rng.normal(0.0, 9.0, n)).astype(np.int64)
     kmh = np.where(rng.random(n) < 0.024, 0, np.maximum(kmh, 3))
     return pa.table(
         {
@@ -213,7 +227,7 @@ def _gini(rates: npt.NDArray[np.float64]) -> float:
 
 
 def _draw_types(
-    rng: np.random.Generator, n: int, rates: npt.NDArray[np.float64], drift: float, stretches: int = 16
+    rng: np.random.Generator, n: int, rates: npt.NDArray[np.float64], drift: float, stretches: int
 ) -> npt.NDArray[np.int64]:
     """Types by their rates, which move at random around their means from one stretch of the stream to the next."""
     bounds = np.linspace(0, n, stretches + 1).astype(np.int64)

@@ -1,0 +1,281 @@
+"""results/paper-adaptive.md: what was aimed at, where the paper's order of methods comes out, and all numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from adaptive_results import (
+    DEFAULT,
+    INVARIANTS,
+    MEASURES,
+    METHODS,
+    CellResult,
+    adapting,
+    average,
+    best_of,
+    checking,
+    load_cells,
+    mean,
+    pick,
+    replacing,
+)
+from report import Grid, machine, short
+
+STREAMS = ("traffic-like", "stock-like", "traffic file", "stocks file")
+NEAR = 0.03
+"""What counts as together with the first."""
+
+
+def write(path: Path, known: dict[str, Any]) -> None:
+    """Write the report of all that was measured."""
+    cells = {part: load_cells(known, part) for part in (*STREAMS, "steady", "scan")}
+    streams = {part: cells[part] for part in STREAMS if cells[part]}
+    inverted = known.get("inverted", {"cells": []})["cells"]
+    took = ", ".join(
+        f"{part} {one['seconds']:.0f} s{' (quick)' if one['quick'] else ''}" for part, one in known.items()
+    )
+    grids = [_aims(streams, cells["steady"], inverted), *_orders(streams, cells["scan"])]
+    if inverted:
+        grids.append(_inverted(inverted))
+    if cells["steady"]:
+        grids.append(_steady(cells["steady"]))
+    if cells["scan"]:
+        grids += [_distances(cells["scan"]), _table_1(cells["scan"])]
+    for part, found in streams.items():
+        grids += _by_size(part, found)
+        grids += [_behind(part, found), _by_set(part, found)]
+    head = ["# Adaptive detection", "", "Made by `make paper-adaptive`.", "", *(f"- {line}" for line in machine())]
+    head += [f"- measured: {took}", ""]
+    path.write_text("\n".join(head) + "\n" + "\n".join(grid.markdown() for grid in grids), encoding="utf-8")
+
+
+# -- aims ------------------------------------------------------------------------------------------------------------
+def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], inverted: list[dict[str, Any]]) -> Grid:
+    rows = []
+    for part, cells in streams.items():
+        for method in INVARIANTS:
+            near = sum(cell.behind(method) <= NEAR for cell in cells)
+            worst = max(cells, key=lambda cell: cell.behind(method))
+            rows.append(
+                (
+                    f"{part}: {method} first or within 3 % of it",
+                    _met(near == len(cells)),
+                    f"{near} of {len(cells)} cells; on average {average(c.behind(method) for c in cells):.1%} behind, "
+                    f"at most {worst.behind(method):.1%} ({worst.kind} {worst.size}, {worst.planner})",
+                )
+            )
+        shares = [adapting(cell.of(DEFAULT)) for cell in cells]
+        told = f"{average(shares):.2%} on average, {max(shares):.2%} at most"
+        rows.append((f"{part}: statistics, D and planner under 2 % of the time", _met(max(shares) < 0.02), told))
+    if steady:
+        slower = [1 / cell.gain(DEFAULT) - 1 for cell in steady]
+        noise = [abs(cell.gain("static again") - 1) for cell in steady]
+        whole = sum(c.of(DEFAULT).seconds for c in steady) / sum(c.of("static").seconds for c in steady) - 1
+        told = f"{whole:+.1%} over all, {max(slower):+.1%} at most; static itself differs by up to {max(noise):.1%}"
+        rows.append(("without drift at most 2 % slower than static", _met(max(slower) <= 0.02 + max(noise)), told))
+    for run in inverted:
+        times = _second_half(run)
+        told = f"{times:.1f} times as fast"
+        rows.append((f"rates that invert, {run['planner']}: five times as fast after it", _met(times >= 5), told))
+    return Grid("What was aimed at", ("aim", "met", "measured"), tuple(rows))
+
+
+def _met(is_met: bool) -> str:
+    return "yes" if is_met else "no"
+
+
+def _second_half(run: dict[str, Any]) -> float:
+    still, moving = run["seconds"]["static"], run["seconds"]["adaptive"]
+    return float(sum(still[len(still) // 2 :]) / sum(moving[len(moving) // 2 :]))
+
+
+# -- the paper's findings --------------------------------------------------------------------------------------------
+def _orders(streams: dict[str, list[CellResult]], scan: list[CellResult]) -> Iterator[Grid]:
+    """What the paper found, and whether these numbers say the same."""
+    rows = []
+    for part, cells in streams.items():
+        for planner in dict.fromkeys(cell.planner for cell in cells):
+            gains = {m: mean(c.gain(m) for c in pick(cells, planner=planner)) for m in METHODS}
+            order = sorted(METHODS, key=lambda m: -gains[m])
+            rows.append((f"{part}, {planner}", ", ".join(f"{m} {gains[m]:.2f}" for m in order)))
+    if rows:
+        yield Grid("Methods by their gain over static", ("stream, planner", "first to last"), tuple(rows))
+    rows = [
+        (part, finding, "reproduces" if holds else "does not", told)
+        for part, cells in streams.items()
+        for finding, holds, told in _findings(part, cells)
+    ]
+    rows += [("scan", finding, "reproduces" if holds else "does not", told) for finding, holds, told in _of_scan(scan)]
+    if rows:
+        yield Grid("Findings of the paper", ("stream", "finding", "here", "numbers"), tuple(rows))
+
+
+def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool, str]]:
+    is_traffic = part.startswith("traffic")
+
+    def gain(method: str, some: Sequence[CellResult] = cells) -> float:
+        return mean(cell.gain(method) for cell in some)
+
+    def compare(left: str, right: str) -> tuple[str, bool, str]:
+        a, b = gain(left), gain(right)
+        return f"{left} faster than {right}", a > b, f"{a:.2f} and {b:.2f} times static"
+
+    yield compare("invariant", "threshold")
+    yield compare("threshold", "unconditional")
+    yield compare("unconditional", "static") if is_traffic else compare("static", "unconditional")
+    numbers = {m: average(cell.of(m).replaced for cell in cells) for m in METHODS}
+    told = ", ".join(f"{m} {number:.1f}" for m, number in numbers.items() if m != "static")
+    fewest = all(numbers["invariant"] <= numbers[m] for m in ("unconditional", "threshold"))
+    yield (
+        "invariant replaces least, unconditional most",
+        fewest and max(numbers, key=numbers.__getitem__) == METHODS[1],
+        told,
+    )
+    shares = {m: average(checking(cell.of(m)) for cell in cells) for m in METHODS[1:]}
+    told = ", ".join(f"{m} {share:.2%}" for m, share in shares.items())
+    yield "D and planner cost unconditional most", max(shares, key=shares.__getitem__) == METHODS[1], told
+    trees, orders = (gain("invariant", pick(cells, planner=p)) for p in ("zstream", "greedy"))
+    yield "invariants gain more with ZStream than greedy", trees > orders, f"{trees:.2f} and {orders:.2f}"
+    sizes = sorted({cell.size for cell in cells})
+    small, large = (gain("invariant", [c for c in cells if c.size in some]) for some in (sizes[:2], sizes[-2:]))
+    if is_traffic:
+        yield (
+            "invariants gain more on larger patterns",
+            large > small,
+            f"{small:.2f} (smallest two), {large:.2f} (largest two)",
+        )
+    by_set = {kind: gain("invariant", pick(cells, kind=kind)) for kind in dict.fromkeys(c.kind for c in cells)}
+    told = ", ".join(f"{kind} {value:.2f}" for kind, value in by_set.items())
+    if {"conjunction", "kleene"} <= by_set.keys():
+        single = [kind for kind in by_set if kind != "disjunction"]
+        yield (
+            "conjunctions gain most of the single patterns",
+            max(single, key=by_set.__getitem__) == "conjunction",
+            told,
+        )
+        yield "Kleene closure gains least", min(by_set, key=by_set.__getitem__) == "kleene", told
+
+
+def _of_scan(cells: list[CellResult]) -> Iterator[tuple[str, bool, str]]:
+    for dataset, planner in dict.fromkeys((cell.dataset, cell.planner) for cell in cells):
+        group = pick(cells, dataset=dataset, planner=planner)
+        best = best_of(group, "d = ")
+        times = mean(cell.gain(f"d = {best:g}", "d = 0") for cell in group)
+        told = f"d_opt {best:g}, {times:.2f} times as fast as d = 0"
+        yield f"{dataset}, {planner}: twice as fast with d_opt as with d = 0", times >= 2, told
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+def _inverted(runs: Sequence[dict[str, Any]]) -> Grid:
+    rows = []
+    for run in runs:
+        half = run["events"] / 2
+        speeds = []
+        for name in ("static", "adaptive"):
+            seconds = run["seconds"][name]
+            middle = len(seconds) // 2
+            speeds += [f"{short(half / sum(part))}/s" for part in (seconds[:middle], seconds[middle:])]
+        rows.append((run["planner"], *speeds, f"{_second_half(run):.1f}x", str(run["replaced"])))
+    heads = (
+        "planner",
+        "static, first half",
+        "second half",
+        "adaptive, first half",
+        "second half",
+        "gain",
+        "replacements",
+    )
+    return Grid(
+        f"Rates that invert half way ({short(runs[0]['events'])} events): `{runs[0]['query']}`", heads, tuple(rows)
+    )
+
+
+def _steady(cells: Sequence[CellResult]) -> Grid:
+    rows = tuple(
+        (
+            f"{cell.kind} {cell.size}, {cell.planner}",
+            f"{short(cell.of('static').rate)}/s",
+            f"{1 / cell.gain('static again') - 1:+.1%}",
+            f"{1 / cell.gain(DEFAULT) - 1:+.1%}",
+            f"{adapting(cell.of(DEFAULT)):.2%}",
+            str(cell.of(DEFAULT).replaced),
+        )
+        for cell in cells
+    )
+    heads = ("pattern", "static", "static again", "adaptive takes", "statistics, D, planner", "replacements")
+    return Grid("A stream without drift", heads, rows)
+
+
+def _distances(cells: Sequence[CellResult]) -> Grid:
+    names = [one.method for one in cells[0].outcomes]
+    rows = tuple(
+        (cell.name, *(f"{short(cell.of(name).rate)} ({cell.of(name).replaced})" for name in names)) for cell in cells
+    )
+    return Grid("Sequences by distance and threshold: events a second (replacements)", ("cell", *names), rows)
+
+
+def _table_1(cells: Sequence[CellResult]) -> Grid:
+    rows = []
+    for cell in cells:
+        group = pick(cells, dataset=cell.dataset, planner=cell.planner)
+        best, own = best_of(group, "d = "), best_of([cell], "d = ")
+        average_d = cell.of("d_avg").distance
+        if average_d is None:
+            continue
+        near = min(average_d / best, best / average_d) if best and average_d else 0.0
+        lost = 1 - cell.of("d_avg").rate / cell.of(f"d = {own:g}").rate
+        rows.append((cell.name, f"{average_d:.3f}", f"{best:g}", f"{near:.2f}", f"{own:g}", f"{lost:.1%}"))
+    heads = ("cell", "d_avg", "d_opt", "smaller / larger", "d_opt of the cell", "d_avg is slower by")
+    return Grid("Table 1: d_avg against d_opt", heads, tuple(rows))
+
+
+def _by_size(part: str, cells: list[CellResult]) -> Iterator[Grid]:
+    shown: dict[str, Callable[[float], str]] = {
+        "throughput": lambda x: f"{short(x)}/s",
+        "gain over static": lambda x: f"{x:.2f}x",
+        "replacements": lambda x: f"{x:.1f}",
+        "D and planner": lambda x: f"{x:.2%}",
+    }
+    for planner in dict.fromkeys(cell.planner for cell in cells):
+        rows = []
+        for name, measure in MEASURES.items():
+            for size in sorted({cell.size for cell in cells}):
+                some = pick(cells, planner=planner, size=size)
+                rows.append((name, str(size), *(shown[name](measure(some, m)) for m in METHODS)))
+        yield Grid(f"{part}, {planner}: averages over the sets", ("measure", "size", *METHODS), tuple(rows))
+
+
+def _behind(part: str, cells: Sequence[CellResult]) -> Grid:
+    rows = []
+    for cell in cells:
+        first = max(cell.outcomes, key=lambda one: one.rate)
+        best = min(INVARIANTS, key=cell.behind)
+        if cell.behind(DEFAULT) > NEAR:
+            told = [f"{cell.behind(m):.1%} ({cell.of(m).replaced})" for m in INVARIANTS]
+            share = f"{adapting(cell.of(DEFAULT)):.1%}, {replacing(cell.of(DEFAULT)):.1%}"
+            rows.append(
+                (cell.name, f"{first.method} ({first.replaced})", *told, best if best != DEFAULT else "", share)
+            )
+    heads = ("cell", "first (replacements)", *(f"{m} behind" for m in INVARIANTS), "better one", "adapting, replacing")
+    return Grid(
+        f"{part}: cells where {DEFAULT} is more than 3 % behind the first ({len(rows)} of {len(cells)})",
+        heads,
+        tuple(rows),
+    )
+
+
+def _by_set(part: str, cells: Sequence[CellResult]) -> Grid:
+    rows = tuple(
+        (
+            f"{cell.kind} {cell.size}, {cell.planner}",
+            short(cell.events),
+            short(cell.outcomes[0].matches),
+            *(f"{short(cell.of(m).rate)} ({cell.of(m).replaced})" for m in METHODS),
+            f"{adapting(cell.of(DEFAULT)):.2%}",
+        )
+        for cell in cells
+    )
+    heads = ("cell", "events", "matches", *METHODS, "adapting")
+    return Grid(f"{part}: all cells, events a second (replacements)", heads, rows)

@@ -1,0 +1,112 @@
+"""What the adaptive experiment has measured, and what follows from it: shares, orders of methods, best parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from adaptive_runs import Outcome
+
+METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_avg", "invariant, tuned")
+INVARIANTS = METHODS[3:]
+DEFAULT = "invariant, tuned"
+"""What the engine does if one says no more than adapt=True."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """All methods on one pattern over one dataset, by one planner."""
+
+    dataset: str
+    kind: str
+    size: int
+    planner: str
+    query: str
+    events: int
+    outcomes: list[Outcome]
+
+    def of(self, method: str) -> Outcome:
+        return next(one for one in self.outcomes if one.method == method)
+
+    def gain(self, method: str, over: str = "static") -> float:
+        """How many times as fast a method is as another one."""
+        return self.of(method).rate / self.of(over).rate
+
+    def behind(self, method: str) -> float:
+        """What a method lacks of the fastest, as a share of it."""
+        return 1 - self.of(method).rate / max(one.rate for one in self.outcomes)
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}, {self.kind} {self.size}, {self.planner}"
+
+    @property
+    def line(self) -> str:
+        """The cell in one line."""
+        rates = ", ".join(f"{one.method} {one.rate / 1e3:.0f}k ({one.replaced})" for one in self.outcomes)
+        return f"{self.name}: {self.events:,} events, {self.outcomes[0].matches:,} matches; {rates}"
+
+    def dump(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load_cells(known: dict[str, Any], part: str) -> list[CellResult]:
+    """The cells of a part that were stored."""
+    stored = known.get(part, {"cells": []})["cells"]
+    return [CellResult(**{**one, "outcomes": [Outcome(**o) for o in one["outcomes"]]}) for one in stored]
+
+
+def mean(values: Iterable[float]) -> float:
+    """The geometric mean: of ratios no other says much."""
+    found = list(values)
+    return math.exp(sum(map(math.log, found)) / len(found)) if found else math.nan
+
+
+def average(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found) if found else math.nan
+
+
+def checking(one: Outcome) -> float:
+    """The share of time in D and the planner, which is what the paper calls overhead."""
+    return (one.deciding + one.planning) / one.seconds
+
+
+def adapting(one: Outcome) -> float:
+    """The share of time in statistics, D and the planner."""
+    return (one.watching + one.deciding + one.planning) / one.seconds
+
+
+def replacing(one: Outcome) -> float:
+    """The share of time that letting plans take over takes."""
+    return one.replacing / one.seconds
+
+
+MEASURES: dict[str, Callable[[Sequence[CellResult], str], float]] = {
+    "throughput": lambda cells, method: mean(cell.of(method).rate for cell in cells),
+    "gain over static": lambda cells, method: mean(cell.gain(method) for cell in cells),
+    "replacements": lambda cells, method: average(cell.of(method).replaced for cell in cells),
+    "D and planner": lambda cells, method: average(checking(cell.of(method)) for cell in cells),
+}
+
+
+def pick(cells: Sequence[CellResult], **wanted: Any) -> list[CellResult]:
+    """The cells with these values."""
+    return [cell for cell in cells if all(getattr(cell, name) == value for name, value in wanted.items())]
+
+
+def best_parameters(known: dict[str, Any], dataset: str, planner: str) -> tuple[float, float]:
+    """t and d that were fastest on sequences of all sizes; without a scan some usual ones."""
+    cells = pick(load_cells(known, "scan"), dataset=dataset, planner=planner)
+    if not cells:
+        return 0.5, 0.1
+    return best_of(cells, "t = "), best_of(cells, "d = ")
+
+
+def best_of(cells: Sequence[CellResult], start: str) -> float:
+    """The parameter that was fastest over some cells."""
+    names = [one.method for one in cells[0].outcomes if one.method.startswith(start)]
+    best = max(names, key=lambda name: mean(cell.of(name).rate for cell in cells))
+    return float(best.removeprefix(start))

@@ -1,0 +1,223 @@
+"""Runs of the adaptive experiment: a query over a stream by several methods at once, and what each of them took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from adaptive_cells import Dataset, Pattern
+
+import ensue
+from ensue.events.intake import Intake
+from ensue.options import Options
+from ensue.planning.decisions import ByInvariants, Decision, Threshold, Unconditional
+from ensue.planning.distances import AverageDistance, ConstantDistance, Distance, TunedDistance
+from ensue.planning.plan import Plan
+from ensue.runtime.blocks import EventLists
+from ensue.runtime.sampled import evaluating
+from ensue.statistics.collector import Collector
+
+BATCH = 4096
+CHECKS = 24
+"""How often all methods look at a stream: with runs of some seconds, about as often as the engine does by itself."""
+OPTIONS = Options(max_matches=None, max_partial_matches=None)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run: CPU seconds, what it found, and what adapting took of them."""
+
+    method: str
+    seconds: float
+    events: int
+    matches: int
+    checksum: int
+    planned: int = 0
+    replaced: int = 0
+    watching: float = 0.0
+    deciding: float = 0.0
+    planning: float = 0.0
+    replacing: float = 0.0
+    distance: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self.events / self.seconds
+
+
+def invariants(distance: Distance) -> Decision:
+    """Invariants as the engine has them, with some distance."""
+    return ByInvariants(distance=distance, sure=2.0)
+
+
+def methods(t: float, d: float) -> dict[str, Decision | None]:
+    """The methods that are compared; None is a plan that stays."""
+    return {
+        "static": None,
+        "unconditional": Unconditional(),
+        "threshold": Threshold(t),
+        "invariant": invariants(ConstantDistance(d)),
+        "invariant, d_avg": invariants(AverageDistance()),
+        "invariant, tuned": invariants(TunedDistance(start=0.1)),
+    }
+
+
+def first_plan(query: str, table: pa.Table, planner: str) -> Plan:
+    """The plan that a planner makes from some events."""
+    intake = Intake(ts="ts")
+    batch = intake.push(table)
+    assert intake.schema is not None
+    (parsed,) = ensue.compile(query).queries
+    collector = Collector(parsed, intake.schema, evaluating(intake.schema), window=float("inf"))
+    collector.observe(batch)
+    return ensue.Adaptation(planner=planner).plan(parsed, intake.schema, collector.snapshot())[0]
+
+
+def warm_up() -> None:
+    """Load compiled code and imports, which the first run of a process would be charged with otherwise."""
+    query = "PATTERN SEQ(A a, B+ b[], C c) WHERE a.x < c.x WITHIN 5"
+    rows = pa.table({"type": ["A", "B", "C"] * 3000, "ts": range(9000), "x": range(9000)})
+    ensue.run(rows, query, adapt=ensue.Adaptation(every=1000, decision=Unconditional()))
+
+
+class Runner:
+    """One method at work: an engine, and what it has taken so far."""
+
+    def __init__(
+        self, method: str, query: str, plan: Plan, planner: str, decision: Decision | None, every: int | None
+    ) -> None:
+        self.method = method
+        adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision, every=every)
+        self.engine = ensue.compile(query, plan=plan, adapt=adapt, options=OPTIONS)
+        self.seconds = 0.0
+        self.events = self.matches = self.checksum = 0
+
+    def push(self, part: pa.Table) -> None:
+        started = time.process_time()
+        found = self.engine.push(part)
+        self._add(found, started, part.num_rows)
+
+    def finish(self) -> Outcome:
+        started = time.process_time()
+        found = self.engine.flush()
+        self._add(found, started, 0)
+        spent = self.engine.adapting_seconds
+        decisions = [one for adapter in self.engine._loop.adapters.values() for one in adapter.decisions]
+        known = [one.distance.d for one in decisions if isinstance(getattr(one, "distance", None), AverageDistance)]
+        averages = [d for d in known if d is not None]
+        return Outcome(
+            self.method,
+            self.seconds,
+            self.events,
+            self.matches,
+            self.checksum,
+            len(self.engine.journal),
+            sum(entry.replaced for entry in self.engine.journal),
+            spent.watching,
+            spent.deciding,
+            spent.planning,
+            spent.replacing,
+            sum(averages) / len(averages) if averages else None,
+        )
+
+    def _add(self, found: ensue.Matches, started: float, events: int) -> None:
+        self.seconds += time.process_time() - started
+        self.events += events
+        self.matches += len(found)
+        self.checksum = (self.checksum + sum_up(found)) % (1 << 61)
+
+
+def sum_up(matches: ensue.Matches) -> int:
+    """A number that tells sets of matches apart, in whatever order they come."""
+    total = 0
+    for part in matches._parts:
+        for k, bound in enumerate(part.block.variables.values()):  # type: ignore[union-attr]
+            if bound is not None:
+                numbers = bound.seqs if isinstance(bound, EventLists) else bound
+                squares = numbers.astype(np.uint64) * numbers.astype(np.uint64)
+                total += int((squares * np.uint64(2 * k + 1)).sum())
+    return total
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A pattern over a stream, with its window (in microseconds)."""
+
+    dataset: Dataset
+    pattern: Pattern
+    window: int
+    table: pa.Table
+
+    @property
+    def query(self) -> str:
+        """The query."""
+        return self.pattern.query(self.window)
+
+    def run(
+        self,
+        planner: str,
+        tried: Mapping[str, Decision | None],
+        checks: int | None = CHECKS,
+        most_seconds: float = 40.0,
+    ) -> list[Outcome]:
+        """All methods over the stream, a batch each in turn: what else the machine does hits them alike.
+
+        They start from one plan, made from the first of the stream, and all must find the same. They look at it as many
+        times, so that runs can be repeated; None leaves it to the engine. After so many seconds all stop where they
+        are.
+        """
+        size = self.table.num_rows
+        every = None if checks is None else max(1, round(size / checks / BATCH)) * BATCH
+        plan = first_plan(self.query, self.table.slice(0, size // 16), planner)
+        runners = [Runner(name, self.query, plan, planner, one, every) for name, one in tried.items()]
+        for number, start in enumerate(range(0, size, BATCH)):
+            part = self.table.slice(start, BATCH)
+            turn = number % len(runners)
+            for runner in (*runners[turn:], *runners[:turn]):
+                runner.push(part)
+            if sum(runner.seconds for runner in runners) > most_seconds:
+                break
+        found = [runner.finish() for runner in runners]
+        if len({(one.matches, one.checksum) for one in found}) > 1:
+            raise SystemExit(f"the methods find different matches: {self.query}, {found}")
+        return found
+
+
+# -- how long a window ------------------------------------------------------------------------------------------------
+DEAREST = 8e-6
+"""CPU seconds an event that a good plan may take: the window is as long as that allows."""
+MOST_MATCHES = 8
+"""Matches an event: more, and finding them is all that is measured."""
+LEAST_WINDOWS = 48
+"""That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
+SLICES, SLICE = 6, 2 * BATCH
+
+
+def fit_window(dataset: Dataset, pattern: Pattern, events: int) -> int:
+    """The longest window of a row, each longer by half, that stretches from all over the stream allow."""
+    table = dataset.make(pattern.types, events)
+    starts = [max(0, table.num_rows - SLICE) * k // (SLICES - 1) for k in range(SLICES)]
+    slices = [table.slice(start, SLICE) for start in starts]
+    span = int(pc.max(table["ts"]).cast(pa.int64()).as_py() - pc.min(table["ts"]).cast(pa.int64()).as_py())
+    best = window = int(dataset.minutes * 60e6)
+    while window < span / LEAST_WINDOWS and _is_light(pattern.query(window), slices):
+        best, window = window, int(window * 1.5)
+    return best
+
+
+def _is_light(query: str, slices: Sequence[pa.Table]) -> bool:
+    """Whether a plan that is made for all of the stretches has neither too much to do nor finds too much."""
+    plan = first_plan(query, pa.concat_tables(slices).combine_chunks(), "greedy")
+    runner = Runner("static", query, plan, "", None, None)
+    whole = sum(table.num_rows for table in slices)
+    for table in slices:
+        for start in range(0, table.num_rows, 512):
+            runner.push(table.slice(start, 512))
+            if runner.seconds > DEAREST * whole or runner.matches > MOST_MATCHES * whole:
+                return False
+    return True

@@ -1,0 +1,212 @@
+"""Kolchinsky and Schuster's experiment: adaptation methods over streams that drift (`make paper-adaptive`).
+
+Five sets of patterns of sizes 3 to 8, over generated streams (and your files, with --traffic and --stocks), by the
+greedy planner and ZStream's: a plan that stays, one that is made anew at each check, by a threshold, and by invariants.
+Before that t and d are scanned on sequences; beside it there are a stream whose rates invert half way and one without
+drift. Each part adds its numbers to results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of
+all that is there. Time is CPU time; the methods take turns batch by batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import adaptive_report
+import numpy as np
+import pyarrow as pa
+from adaptive_cells import EVENTS, GENERATED, SETS, SIZES, Dataset, make_pattern, read_stocks, read_traffic
+from adaptive_plots import draw_plots
+from adaptive_results import CellResult, best_parameters
+from adaptive_runs import BATCH, Cell, Outcome, Runner, first_plan, fit_window, invariants, methods, warm_up
+from adaptive_windows import WINDOWS
+from rich.console import Console
+
+from ensue.planning.decisions import Decision, Threshold
+from ensue.planning.distances import AverageDistance, ConstantDistance, TunedDistance
+
+PLANNERS = ("greedy", "zstream")
+DISTANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
+THRESHOLDS = (0.1, 0.25, 0.5, 1.0, 2.0)
+PARTS = ("inverted", "steady", "scan", "traffic-like", "stock-like", "traffic file", "stocks file")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pattern over one dataset, by both planners."""
+
+    part: str
+    dataset: str
+    path: Path | None
+    kind: str
+    size: int
+    events: int
+    parameters: tuple[tuple[str, tuple[float, float]], ...] = ()  # t and d, of each planner
+
+    def tried(self, planner: str) -> dict[str, Decision | None]:
+        if self.part == "scan":
+            found: dict[str, Decision | None] = {f"d = {d:g}": invariants(ConstantDistance(d)) for d in DISTANCES}
+            found |= {f"t = {t:g}": Threshold(t) for t in THRESHOLDS}
+            return found | {"d_avg": invariants(AverageDistance())}
+        return methods(*dict(self.parameters).get(planner, (0.5, 0.1)))
+
+
+def dataset_named(name: str, path: Path | None) -> Dataset:
+    if path is not None:
+        return (read_traffic if name == "traffic file" else read_stocks)(path)
+    return GENERATED[name]
+
+
+def make_cell(dataset: Dataset, kind: str, size: int, events: int) -> Cell:
+    """A pattern with its window: of a generated stream the one that is known, of a file one that is found out."""
+    pattern = make_pattern(dataset, kind, size)
+    window = WINDOWS.get(f"{dataset.name} {kind}", {}).get(size) or fit_window(dataset, pattern, EVENTS)
+    return Cell(dataset, pattern, window, dataset.make(pattern.types, events))
+
+
+def do(job: Job) -> list[CellResult]:
+    """Run all methods by both planners."""
+    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events)
+    return [summarize(cell, planner, cell.run(planner, job.tried(planner))) for planner in PLANNERS]
+
+
+def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> CellResult:
+    pattern = cell.pattern
+    return CellResult(cell.dataset.name, pattern.kind, pattern.size, planner, cell.query, outcomes[0].events, outcomes)
+
+
+# -- two streams for themselves --------------------------------------------------------------------------------------
+INVERTED = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 1600"
+
+
+def inverted_stream(events: int) -> pa.Table:
+    """Four types with rates as 100 : 22 : 5 : 1, from the middle on the other way round; x falls from type to type."""
+    dice = np.random.default_rng(3)
+    shares = np.array((100, 22, 5, 1)) / 128
+    kinds = np.concatenate([dice.choice(4, events // 2, p=p) for p in (shares, shares[::-1])])
+    names = pa.DictionaryArray.from_arrays(pa.array(kinds, pa.int32()), pa.array(list("ABCD")))
+    return pa.table({"type": names, "ts": np.arange(len(kinds)), "x": dice.normal(-2.3 * kinds)})
+
+
+def do_inverted(planner: str, events: int) -> dict[str, Any]:
+    """CPU seconds of each sixteenth of the stream, of the plan that stays and of the engine as it adapts by default."""
+    events = events // (16 * BATCH) * 16 * BATCH
+    table = inverted_stream(events)
+    plan = first_plan(INVERTED, table.slice(0, events // 8), planner)
+    default = invariants(TunedDistance(start=0.1))
+    runners = [
+        Runner(name, INVERTED, plan, planner, one, None) for name, one in (("static", None), ("adaptive", default))
+    ]
+    marks: dict[str, list[float]] = {runner.method: [] for runner in runners}
+    for start in range(0, events, BATCH):
+        for runner in runners:
+            runner.push(table.slice(start, BATCH))
+            if (start + BATCH) % (events // 16) == 0:
+                marks[runner.method].append(runner.seconds)
+    found = [runner.finish() for runner in runners]
+    assert found[0].checksum == found[1].checksum, "the plans find different matches"
+    parts = {name: np.diff([0.0, *ends]).tolist() for name, ends in marks.items()}
+    return {"planner": planner, "events": events, "query": INVERTED, "replaced": found[1].replaced, "seconds": parts}
+
+
+def do_steady(kind: str, size: int, events: int) -> list[CellResult]:
+    """A stream without drift: the plan that stays, twice for the noise, and the engine as it adapts by default."""
+    cell = make_cell(GENERATED["steady"], kind, size, events)
+    tried = {"static": None, "static again": None, "invariant, tuned": invariants(TunedDistance(start=0.1))}
+    return [summarize(cell, planner, cell.run(planner, tried, checks=None)) for planner in PLANNERS]
+
+
+def fit_all(pool: ProcessPoolExecutor) -> None:
+    """Print the windows anew, to be put into adaptive_windows.py."""
+    wanted = [(name, kind, size) for name in GENERATED for kind in SETS for size in SIZES]
+    found = pool.map(fit_one, *zip(*wanted, strict=True))
+    for (name, kind, size), window in zip(wanted, found, strict=True):
+        print(json.dumps([f"{name} {kind}", size, window]), flush=True)
+
+
+def fit_one(name: str, kind: str, size: int) -> int:
+    return fit_window(GENERATED[name], make_pattern(GENERATED[name], kind, size), EVENTS)
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="sizes 3, 5 and 7 and short streams: a first look")
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="one part (can be repeated); others stay as they are"
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="some sets of patterns")
+    parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, help="some sizes")
+    parser.add_argument("--events", type=int, help=f"of each stream ({EVENTS:,}; quick a third)")
+    parser.add_argument("--fit", action="store_true", help="only find out windows for adaptive_windows.py")
+    parser.add_argument("--traffic", type=Path, metavar="FILE", help="Parquet: point_id ts avg_speed vehicle_count")
+    parser.add_argument("--stocks", type=Path, metavar="FILE", help="Parquet: symbol ts volume diff")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--folder", type=Path, default=Path("results"))
+    asked = parser.parse_args()
+    events = asked.events or (EVENTS // 3 if asked.quick else EVENTS)
+    sizes = asked.sizes or (SIZES[::2] if asked.quick else SIZES)
+    files = {"traffic file": asked.traffic, "stocks file": asked.stocks}
+    parts = asked.only or [part for part in PARTS if files.get(part, True)]
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    kept = asked.folder / "paper-adaptive.json"
+    known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
+    console = Console()
+    with ProcessPoolExecutor(asked.jobs, get_context("spawn"), warm_up) as pool:
+        if asked.fit:
+            return fit_all(pool)
+        for part in parts:
+            started = time.time()
+            found: Iterable[Any]
+            if part == "inverted":
+                found = pool.map(partial(do_inverted, events=1_000_000 // (2 if asked.quick else 1)), PLANNERS)
+                cells = list(found)
+            elif part == "steady":
+                few = sizes[::2]
+                found = pool.map(do_steady, *zip(*((k, n, 2 * events) for k in asked.sets for n in few), strict=True))
+                cells = [one.dump() for results in found for one in results]
+            else:
+                jobs = list_jobs(part, asked.sets, sizes, events, files, known)
+                cells = []
+                for results in pool.map(do, jobs):
+                    cells += [one.dump() for one in results]
+                    for one in results:
+                        console.print(one.line, highlight=False)
+            known[part] = {"cells": cells, "seconds": time.time() - started, "quick": asked.quick}
+            kept.write_text(json.dumps(known))
+            console.print(f"{part}: {time.time() - started:.0f} s")
+    adaptive_report.write(asked.folder / "paper-adaptive.md", known)
+    draw_plots(asked.folder, known)
+    console.print((asked.folder / "paper-adaptive.md").read_text().split("\n## ", 2)[1], highlight=False, markup=False)
+    console.print(f"written to {asked.folder}/paper-adaptive.md, with plots beside it")
+
+
+def list_jobs(
+    part: str,
+    sets: Sequence[str],
+    sizes: Sequence[int],
+    events: int,
+    files: dict[str, Path | None],
+    known: dict[str, Any],
+) -> list[Job]:
+    """The jobs of a part: the scan takes sequences of all generated datasets, the others all sets of theirs."""
+    if part == "scan":
+        return [Job(part, name, None, "sequence", n, events) for name in ("traffic-like", "stock-like") for n in sizes]
+    like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(part, part)
+    parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
+    path = files.get(part)
+    if part in files and path is None:
+        raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
+    return [Job(part, part, path, kind, size, events, parameters) for size in sizes for kind in sets]
+
+
+if __name__ == "__main__":
+    main()
