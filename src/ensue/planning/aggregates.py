@@ -46,6 +46,7 @@ class Method(Enum):
     PER_START = "counters for each start"
     INVERSE = "a prefix matrix that takes expired events back"
     STACKS = "two stacks of prefix matrices"
+    LINKED = "a counter for each event"
     DETECTION = "detection first"
 
 
@@ -99,6 +100,18 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A condition between the event of a place in the pattern and the one before it, by their attributes."""
+
+    place: int
+    left: str
+    operator: str
+    right: str
+    is_float: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """A query as a machine of columns. `group`: the places of GROUP BY in the key; `window` None: nothing expires.
 
@@ -114,6 +127,12 @@ class Counters:
     group: tuple[int, ...]
     window: int | None
     chain: tuple[int, ...] = ()
+    links: tuple[Link, ...] = ()
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """The attributes that conditions between neighbours speak of."""
+        return tuple(dict.fromkeys(name for link in self.links for name in (link.left, link.right)))
 
     @property
     def has_absences(self) -> bool:
@@ -184,7 +203,11 @@ def plan_aggregates(
 
 def fits(method: Method, counters: Counters) -> bool:
     """Whether a way of counting can be used."""
+    if counters.links:
+        return method in (Method.LINKED, Method.DETECTION)
     match method:
+        case Method.LINKED:
+            return False
         case Method.SUB_PATTERNS:
             return bool(counters.chain)
         case Method.PREFIX:
@@ -198,6 +221,9 @@ def fits(method: Method, counters: Counters) -> bool:
 
 
 def _choose(counters: Counters) -> tuple[Method, str]:
+    if counters.links:
+        told = ", ".join(link.text for link in counters.links)
+        return Method.LINKED, f"which events it can follow is decided by {told}"
     if counters.chain:
         if counters.window is None:
             return Method.SUB_PATTERNS, "nothing expires"
@@ -255,6 +281,7 @@ class _Keys:
 
     shared: tuple[str, ...]
     tied: dict[str, list[str]]  # variable -> attribute of each tie
+    links: list[Link] = field(default_factory=list)
 
 
 def _find_keys(query: Query, branch: Branch, schema: Schema | None) -> _Keys:
@@ -283,12 +310,42 @@ def _find_keys(query: Query, branch: Branch, schema: Schema | None) -> _Keys:
             used |= mine
     for conjunct in branch.conjuncts:
         if conjunct not in used and not is_local(conjunct) and variables_of(conjunct):
-            raise _Obstacle(f"the condition {format_expression(conjunct)}")
+            link = _find_link(conjunct, branch, schema)
+            if link is None:
+                raise _Obstacle(f"the condition {format_expression(conjunct)}")
+            keys.links.append(link)
     for negation in branch.negations:
         for conjunct in negation.conjuncts:
             if conjunct not in used and not is_local(conjunct):
                 raise _Obstacle(f"the condition {format_expression(conjunct)}")
     return keys
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def _find_link(conjunct: Expression, branch: Branch, schema: Schema | None) -> Link | None:
+    """A condition on an attribute of each of two neighbours, None if it is something else."""
+    match conjunct:
+        case Comparison(operands=(Attribute(at=At.EACH) as left, Attribute(at=At.EACH) as right), operators=(op,)):
+            places = [branch.names.index(one.variable) for one in (left, right)]
+            if places[0] > places[1]:
+                left, right, op = right, left, _TURNED.get(op, op)
+            kinds = {_kind(one.name, schema) for one in (left, right)}
+            is_text = DType.STRING in kinds
+            if abs(places[0] - places[1]) != 1 or op not in _TURNED or len(kinds) > 1 or (is_text and op not in "!="):
+                return None
+            text = format_expression(conjunct)
+            return Link(max(places), left.name, op, right.name, kinds == {DType.FLOAT}, text)
+        case _:
+            return None
+
+
+def _kind(name: str, schema: Schema | None) -> DType | None:
+    """The type of an attribute, INT for a time; None if it is not known."""
+    if schema is None:
+        return None
+    return DType.INT if name in (*TIME_ATTRIBUTES, schema.time, schema.begin) else schema.columns[name]
 
 
 def _follow(
@@ -361,20 +418,28 @@ def _make_counters(query: Query, branches: Sequence[Branch], schema: Schema | No
         _group_places(query, branches, keys),
         window,
     )
+    links = [link for one in keys for link in one.links]
+    if links:
+        single = all(v.minimum == v.maximum == 1 for v in branches[0].variables)
+        if len(branches) > 1 or not single or not _is_chain(found):
+            raise _Obstacle(f"the condition {links[0].text}, beside a list, an absence or OR,")
+        return replace(found, links=tuple(links))
     return found if query.emit_on_change else replace(found, chain=_find_chain(found))
 
 
 def _find_chain(counters: Counters) -> tuple[int, ...]:
     """The leaves of the items, one after the other, if sub-patterns can be counted and each key or all have a row."""
-    if _inversion_obstacles(counters):
+    if _inversion_obstacles(counters) or not _is_chain(counters):
         return ()
     if counters.group and len(set(counters.group)) < len(counters.leaves[0].key):
         return ()
-    roles = sorted(counters.roles, key=lambda role: role.order)
-    links = [(role.sources, role.targets) for role in roles]
-    if links != [((k,), (k + 1,)) for k in range(len(roles))] or counters.accepts != (len(roles),):
-        return ()
-    return tuple(role.leaf for role in roles)
+    return tuple(role.leaf for role in sorted(counters.roles, key=lambda role: role.order))
+
+
+def _is_chain(counters: Counters) -> bool:
+    """Whether each item is one event."""
+    links = [(role.sources, role.targets) for role in sorted(counters.roles, key=lambda role: role.order)]
+    return links == [((k,), (k + 1,)) for k in range(len(links))] and counters.accepts == (len(links),)
 
 
 def _types_of(names: Sequence[str], schema: Schema | None) -> list[DType | None]:

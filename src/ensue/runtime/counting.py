@@ -54,7 +54,11 @@ _METHODS = {
     Method.PER_START: lay.PER_START,
     Method.INVERSE: lay.INVERSE,
     Method.STACKS: lay.STACKS,
+    Method.LINKED: lay.LINKED,
 }
+
+
+_OPERATORS = {"=": at.EQ, "!=": at.NE, "<": at.LT, "<=": at.LE, ">": at.GT, ">=": at.GE}
 
 
 @dataclass(slots=True)
@@ -116,7 +120,8 @@ class CountingEvaluator:
         for source in counters.leaves:
             for name in source.key:
                 keys.setdefault(name, attribute_column(name, schema))
-        columns = [*keys.values(), *(attribute_column(m.name, schema) for m in counters.measures)]
+        brought = [*(m.name for m in counters.measures), *counters.link_names]
+        columns = [*keys.values(), *(attribute_column(name, schema) for name in brought)]
         assembly = Assembly(
             program=_write_program(query, method, counters, list(keys)),
             stores=(),
@@ -173,7 +178,7 @@ class CountingEvaluator:
             lay.H_DIRTY_AT: slots,
             lay.H_TOUCHED_AT: groups,
             lay.H_KEYS_AT: int(P[lay.P_KEY] + P[lay.P_GROUP]),
-            lay.H_WEIGHTS_AT: int(P[lay.P_MEASURES]),
+            lay.H_WEIGHTS_AT: int(P[lay.P_MEASURES] + P[lay.P_LINKS]),
             lay.H_CELL_AT: max(n, cell),
             lay.H_VALUE_AT: 2 * int(P[lay.P_COMPONENTS]),
             lay.H_WORK_AT: n * (n + 1) // 2 * cell,
@@ -253,9 +258,9 @@ class CountingEvaluator:
     def next_due(self, state: CountingState) -> int | None:
         """A time before which `advance` has nothing to tell."""
         due = [] if state.held.shape[1] == 0 else [int(state.held[at.T_END, 0])]
-        if self.query.emit_on_change:
+        if self.query.emit_on_change and self.counters.window is not None:
             P, S = self.assembly.program, state.counts
-            ring = _STARTS if self.plan is Method.PER_START else _ENTRIES
+            ring = _STARTS if self.plan in (Method.PER_START, Method.LINKED) else _ENTRIES
             head, tail = int(S[ring.head]), int(S[ring.tail])
             if head < tail:
                 place = int(S[ring.room + 1]) + (head & (int(S[ring.room]) - 1)) * int(P[ring.width])
@@ -370,7 +375,7 @@ def _write_program(query: Query, method: Method, counters: Counters, keys: Seque
     cell, n = sum(sizes), counters.columns
     key, group, count = len(counters.leaves[0].key), len(counters.group), len(kinds)
     triangle = n * (n + 1) // 2 * cell
-    data = {Method.PREFIX: n * cell, Method.PER_START: 0}.get(method, triangle)
+    data = {Method.PREFIX: n * cell, Method.PER_START: 0, Method.LINKED: n}.get(method, triangle)
     share = lay.S_KEYS + key
     tables = [
         [
@@ -383,6 +388,7 @@ def _write_program(query: Query, method: Method, counters: Counters, keys: Seque
                 _bits(role.resets),
                 int(0 in role.sources),
                 int(bool(set(role.sources) & set(role.targets))),
+                max(role.targets, default=1) - 1,
             )
         ],
         [word for s in counters.leaves for word in (int(s.is_trigger), *(keys.index(name) for name in s.key))],
@@ -402,6 +408,7 @@ def _write_program(query: Query, method: Method, counters: Counters, keys: Seque
         ],
         list(counters.group),
         [word for one in query.aggregates for word in _output_row(one, counters)],
+        *_link_tables(counters),
     ]
     starts = np.cumsum([lay.P_TABLES, *map(len, tables)])
     P = np.zeros(int(starts[-1]), dtype=np.int64)
@@ -420,6 +427,10 @@ def _write_program(query: Query, method: Method, counters: Counters, keys: Seque
     P[lay.P_GROUP_WIDTH] = lay.G_KEYS + group + 4 * count
     P[lay.P_ENTRY_WIDTH] = lay.E_WEIGHTS + len(counters.measures)
     P[lay.P_START_WIDTH] = lay.T_DATA + n * cell
+    links = len(counters.link_names)
+    P[lay.P_LINKS], P[lay.P_LINK_COLUMN] = links, len(keys) + len(counters.measures)
+    if method is Method.LINKED:
+        P[lay.P_START_WIDTH] = lay.L_VALUES + links + len(counters.measures) + cell
     P[lay.P_OUTPUTS] = len(query.aggregates)
     names = (
         lay.P_ROLE_TABLE,
@@ -428,11 +439,31 @@ def _write_program(query: Query, method: Method, counters: Counters, keys: Seque
         lay.P_MEASURE_TABLE,
         lay.P_GROUP_TABLE,
         lay.P_OUTPUT_TABLE,
+        lay.P_LEAF_OF_PLACE,
+        lay.P_LINK_TABLE,
     )
     for name, start, table in zip(names, starts, tables, strict=False):
         P[name] = start
         P[start : start + len(table)] = table
+    if counters.links:
+        P[P[lay.P_LINK_TABLE] : P[lay.P_LINK_TABLE] + n] += P[lay.P_LINK_TABLE]
     return P
+
+
+def _link_tables(counters: Counters) -> tuple[list[int], list[int]]:
+    """The leaf of each place, and the conditions of each place, which begin so far behind the start of their table."""
+    if not counters.links:
+        return [], []
+    leaves = [role.leaf for role in sorted(counters.roles, key=lambda role: role.order)]
+    names = counters.link_names
+    starts, records = [], list[int]()
+    for place in range(len(leaves) + 1):
+        starts.append(len(leaves) + 1 + len(records))
+        for link in counters.links:
+            if link.place == place:
+                operator = _OPERATORS[link.operator] + (at.FLOAT if link.is_float else 0)
+                records += [operator, names.index(link.left), names.index(link.right)]
+    return leaves, starts + records
 
 
 def _output_row(one: PatternAggregate, counters: Counters) -> tuple[int, int, int]:

@@ -51,6 +51,7 @@ from ensue.runtime.kernels.counting_layout import (
     INVERSE,
     L_TRIGGER,
     LEAF,
+    LINKED,
     M_COLUMN,
     MEASURE,
     NEED_ENTRIES,
@@ -72,6 +73,8 @@ from ensue.runtime.kernels.counting_layout import (
     P_KEY,
     P_LEAF_TABLE,
     P_LEAVES,
+    P_LINK_COLUMN,
+    P_LINKS,
     P_MEASURE_TABLE,
     P_MEASURES,
     P_METHOD,
@@ -85,6 +88,7 @@ from ensue.runtime.kernels.counting_layout import (
     P_WINDOW,
     PER_START,
     PLAIN,
+    PREFIX,
     R_LEAF,
     R_LOOPS,
     R_STARTS,
@@ -107,9 +111,10 @@ from ensue.runtime.kernels.counting_tables import (
     give_group,
     give_slot,
     slot_place,
+    start_place,
     touch_group,
 )
-from ensue.runtime.kernels.counting_windows import arrive, entry_place, expire, start_place, value_of
+from ensue.runtime.kernels.counting_windows import arrive, entry_place, expire, value_of
 from ensue.runtime.layout import T_ATTRIBUTES, T_END, T_MASK
 
 MANY = 4096  # dirty slots that are looked at even if nothing asks for them
@@ -173,7 +178,7 @@ def find_room(P, S, events):  # type: ignore[no-untyped-def]
     if P[P_METHOD] == INVERSE or P[P_METHOD] == STACKS:
         if S[H_ENTRY_ROOM] - (S[H_ENTRY_TAIL] - S[H_ENTRY_HEAD]) < most:
             return NEED_ENTRIES
-    if P[P_METHOD] == PER_START or P[P_METHOD] == STACKS:
+    if P[P_METHOD] != PREFIX and P[P_METHOD] != INVERSE:
         if S[H_START_ROOM] - (S[H_START_TAIL] - S[H_START_HEAD]) < most:
             return NEED_STARTS
     return DONE
@@ -182,7 +187,9 @@ def find_room(P, S, events):  # type: ignore[no-untyped-def]
 @inner
 def next_expiry(P, S):  # type: ignore[no-untyped-def]
     """When the oldest event expires, NULL if none does."""
-    if S[H_START_HEAD] < S[H_START_TAIL] and P[P_METHOD] == PER_START:
+    if P[P_WINDOW] < 0:
+        return np.int64(NULL)
+    if S[H_START_HEAD] < S[H_START_TAIL] and (P[P_METHOD] == PER_START or P[P_METHOD] == LINKED):
         return S[start_place(P, S, S[H_START_HEAD]) + T_TIME] + P[P_WINDOW]
     if S[H_ENTRY_HEAD] < S[H_ENTRY_TAIL]:
         return S[entry_place(P, S, S[H_ENTRY_HEAD]) + E_TIME] + P[P_WINDOW]
@@ -227,6 +234,8 @@ def play(P, S, R, total, first, stop, role):  # type: ignore[no-untyped-def]
             for m in range(P[P_MEASURES]):
                 column = T_ATTRIBUTES + P[P[P_MEASURE_TABLE] + m * MEASURE + M_COLUMN]
                 S[S[H_WEIGHTS_AT] + m] = R[column * total + k]
+            for w in range(P[P_LINKS]):
+                S[S[H_WEIGHTS_AT] + P[P_MEASURES] + w] = R[(T_ATTRIBUTES + P[P_LINK_COLUMN] + w) * total + k]
             arrive(P, S, slot, role, repeats, S[H_NOW])
 
 

@@ -38,11 +38,15 @@ from __future__ import annotations
     P_GROUP_TABLE,
     P_OUTPUTS,
     P_OUTPUT_TABLE,
-) = range(29)
-P_TABLES = 32
+    P_LINKS,  # attributes that conditions between neighbours speak of
+    P_LINK_COLUMN,  # the first of them in a row
+    P_LINK_TABLE,  # for each place where its conditions begin, and where the last one's end
+    P_LEAF_OF_PLACE,
+) = range(33)
+P_TABLES = 40
 
-ROLE = 6
-R_LEAF, R_SOURCES, R_TARGETS, R_RESETS, R_STARTS, R_LOOPS = range(ROLE)
+ROLE = 7
+R_LEAF, R_SOURCES, R_TARGETS, R_RESETS, R_STARTS, R_LOOPS, R_PLACE = range(ROLE)
 LEAF = 1  # and the key's columns
 L_TRIGGER = 0
 COMPONENT = 3
@@ -58,7 +62,10 @@ COUNT, PRESENT, SUM_INT, SUM_FLOAT, LEAST_INT, LEAST_FLOAT, GREATEST_INT, GREATE
 WORDS = (1, 1, 2, 1, 2, 2, 2, 2)
 """Words of each kind of component in a cell. A sum of integers is held as what is above zero and what is below."""
 
-PREFIX, PER_START, INVERSE, STACKS = range(4)
+LINK = 3
+K_OPERATOR, K_LEFT, K_RIGHT = range(LINK)  # attributes of the event before and of the event itself
+
+PREFIX, PER_START, INVERSE, STACKS, LINKED = range(5)
 
 # -- the state -------------------------------------------------------------------------------------------------------
 (
@@ -147,6 +154,10 @@ IDLE, EMITTING = 0, 1
     T_NEXT,
     T_DATA,
 ) = range(5)
+
+L_PLACE, L_PREVIOUS, L_BEFORE, L_VALUES = range(T_DATA, T_DATA + 4)
+"""An event that conditions lead to: its place in the pattern, the event before it of that place, the last one of the
+place before; then the attributes of conditions, its weights, and the cell of what ends with it."""
 
 DONE, OUTPUT_FULL, NEED_SLOTS, NEED_GROUPS, NEED_ENTRIES, NEED_STARTS = range(6)
 

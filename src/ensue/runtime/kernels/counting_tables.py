@@ -20,9 +20,13 @@ from ensue.runtime.kernels.counting_layout import (
     H_SLOT_AT,
     H_SLOT_ROOM,
     H_SLOTS,
+    H_START_AT,
+    H_START_ROOM,
     H_TOUCHED,
     H_TOUCHED_AT,
     INVERSE,
+    LINKED,
+    P_COLUMNS,
     P_GROUP,
     P_GROUP_TABLE,
     P_GROUP_WIDTH,
@@ -30,6 +34,7 @@ from ensue.runtime.kernels.counting_layout import (
     P_METHOD,
     P_SLOT_DATA,
     P_SLOT_WIDTH,
+    P_START_WIDTH,
     PREFIX,
     S_AFTER,
     S_BEFORE,
@@ -151,6 +156,12 @@ def slot_place(P, S, slot):  # type: ignore[no-untyped-def]
 
 
 @inner
+def start_place(P, S, number):  # type: ignore[no-untyped-def]
+    """Where a start lies."""
+    return S[H_START_AT] + (number & (S[H_START_ROOM] - 1)) * P[P_START_WIDTH]
+
+
+@inner
 def empty_slot(P, S, slot):  # type: ignore[no-untyped-def]
     """A slot as if no event had come; entries of before are void."""
     place = slot_place(P, S, slot)
@@ -161,6 +172,9 @@ def empty_slot(P, S, slot):  # type: ignore[no-untyped-def]
     method = P[P_METHOD]
     if method == STACKS or method == INVERSE:
         make_identity(P, S, data)
+    elif method == LINKED:
+        for k in range(P[P_COLUMNS]):
+            S[data + k] = -1
     elif method == PREFIX:
         S[data] = 1
 

@@ -3,6 +3,7 @@
 - PREFIX [A-Seq 3.1]: one row of cells; nothing expires.
 - PER_START [3.2]: a row of cells for each start that is live; an event plays its role in each of them.
 - INVERSE: one matrix of exact integers, from which the oldest event can be taken back.
+- LINKED: a cell for each event, of the partial matches that end with it; see `counting_links`.
 - STACKS: the product of all matrices since some moment (the back), and for each start before that moment what it and
   those after it add up to by then (the front). Where the front is used up, all live events go to the front.
 """
@@ -43,14 +44,14 @@ from ensue.runtime.kernels.counting_layout import (
     H_ENTRY_HEAD,
     H_ENTRY_ROOM,
     H_ENTRY_TAIL,
-    H_START_AT,
     H_START_HEAD,
-    H_START_ROOM,
     H_START_TAIL,
     H_VALUE_AT,
     H_WEIGHTS_AT,
     H_WORK_AT,
     INVERSE,
+    L_PLACE,
+    LINKED,
     OVERFLOW,
     P_ACCEPTS,
     P_CELL,
@@ -89,7 +90,8 @@ from ensue.runtime.kernels.counting_layout import (
     T_SLOT,
     T_TIME,
 )
-from ensue.runtime.kernels.counting_tables import empty_slot, slot_place
+from ensue.runtime.kernels.counting_links import add_linked, arrive_linked
+from ensue.runtime.kernels.counting_tables import empty_slot, slot_place, start_place
 
 MOST = 9.223372036854776e18
 
@@ -102,12 +104,6 @@ def mark_dirty(P, S, slot):  # type: ignore[no-untyped-def]
         S[place] = 1
         S[S[H_DIRTY_AT] + S[H_DIRTY]] = slot
         S[H_DIRTY] += 1
-
-
-@inner
-def start_place(P, S, number):  # type: ignore[no-untyped-def]
-    """Where a start lies."""
-    return S[H_START_AT] + (number & (S[H_START_ROOM] - 1)) * P[P_START_WIDTH]
 
 
 @inner
@@ -136,6 +132,9 @@ def arrive(P, S, slot, role, repeats, time):  # type: ignore[no-untyped-def]
     if is_start == 0 and S[place + S_STARTS] == 0:
         return  # nothing that it could follow
     mark_dirty(P, S, slot)
+    if method == LINKED:
+        arrive_linked(P, S, slot, role, time)
+        return
     if method == PREFIX:
         S[place + S_STARTS] += is_start
         play_row(P, S, data, 0, role, repeats)
@@ -206,7 +205,7 @@ def new_entry(P, S, slot, role, repeats, time, start):  # type: ignore[no-untype
 def expire(P, S, until):  # type: ignore[no-untyped-def]
     """Let go of all events of `until` or before."""
     method = P[P_METHOD]
-    if method == PER_START:
+    if method == PER_START or method == LINKED:
         expire_starts(P, S, until)
         return
     while S[H_ENTRY_HEAD] < S[H_ENTRY_TAIL]:
@@ -254,8 +253,11 @@ def expire_starts(P, S, until):  # type: ignore[no-untyped-def]
         place = slot_place(P, S, slot)
         if S[place + S_GENERATION] != S[at + T_GENERATION]:
             continue
-        mark_dirty(P, S, slot)
         S[place + S_FRONT] = S[at + T_NEXT]
+        if P[P_METHOD] == LINKED and S[at + L_PLACE] != 0:
+            continue  # all matches with it have expired before
+        mark_dirty(P, S, slot)
+        S[place + S_STALE] = 1
         S[place + S_STARTS] -= 1
         if S[place + S_STARTS] == 0:
             empty_slot(P, S, slot)
@@ -328,6 +330,10 @@ def value_of(P, S, slot):  # type: ignore[no-untyped-def]
         exact_value(P, S, slot)
         return
     x = S[H_CELL_AT]
+    if method == LINKED:
+        add_linked(P, S, slot, x)
+        unpack_cell(P, S, x)
+        return
     if method == STACKS and S[place + S_STALE] != 0:
         flip(P, S, slot)
     clear_cell(P, S, x)
