@@ -24,7 +24,7 @@ from ensue.testing.generators import stock_like, traffic_like
 
 SETS = ("sequence", "negation", "conjunction", "kleene", "disjunction")
 SIZES = (3, 4, 5, 6, 7, 8)
-EVENTS = 98_304
+EVENTS = 589_824
 SHIFTS = 3
 
 
@@ -41,7 +41,7 @@ class Dataset:
 
 @lru_cache(maxsize=2)
 def traffic_stream(types: int, events: int) -> pa.Table:
-    return traffic_like(events, seed=11, points=types, skew=50.0, shifts=SHIFTS)
+    return traffic_like(events, seed=11, points=types, skew=10.0, shifts=SHIFTS)
 
 
 @lru_cache(maxsize=2)

@@ -22,7 +22,7 @@ from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector
 
 BATCH = 4096
-CHECKS = 24
+CHECKS = 12
 """How often all methods look at a stream: with runs of some seconds, about as often as the engine does by itself."""
 OPTIONS = Options(max_matches=None, max_partial_matches=None)
 
@@ -163,7 +163,7 @@ class Cell:
         planner: str,
         tried: Mapping[str, Decision | None],
         checks: int | None = CHECKS,
-        most_seconds: float = 40.0,
+        most_seconds: float = 30.0,
     ) -> list[Outcome]:
         """All methods over the stream, a batch each in turn: what else the machine does hits them alike.
 

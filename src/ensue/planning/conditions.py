@@ -212,27 +212,33 @@ def implied(conditions: Sequence[Condition]) -> list[Condition]:
 
     They let a search drop candidates before the variable in between is bound, and find equal keys in any order.
     """
-    known: dict[tuple[Load, Load], tuple[str, tuple[str, ...]]] = {}
+    numbers: dict[Load, int] = {}  # of what is compared: hashing it again and again would take most of the time
+    known: dict[tuple[int, int], tuple[str, tuple[str, ...]]] = {}
     for condition in conditions:
         if condition.comparison is None or condition.lists or condition.guarded != condition.variables:
             continue
         symbol, left, right = condition.comparison
         if symbol != "!=":
-            known[left, right] = (symbol, ())
-            known[right, left] = (MIRRORED[symbol], ())
-    nodes = list(dict.fromkeys(load for pair in known for load in pair))
+            x, y = (numbers.setdefault(load, len(numbers)) for load in (left, right))
+            known[x, y] = (symbol, ())
+            known[y, x] = (MIRRORED[symbol], ())
+    nodes = list(numbers)
     found: list[Condition] = []
-    for middle in nodes:
-        for left in nodes:
-            for right in nodes:
-                if left.variable == right.variable or (left, right) in known:
+    for middle, between in enumerate(nodes):
+        for x, left in enumerate(nodes):
+            first = known.get((x, middle))
+            if first is None:
+                continue
+            for y, right in enumerate(nodes):
+                second = known.get((middle, y))
+                if second is None or left.variable == right.variable or (x, y) in known:
                     continue
-                first, second = known.get((left, middle)), known.get((middle, right))
-                if first is None or second is None or (chained := _chained(first[0], second[0])) is None:
+                chained = _chained(first[0], second[0])
+                if chained is None:
                     continue
-                via = (*first[1], middle.variable, *second[1])
-                known[left, right] = (chained, via)
-                known[right, left] = (MIRRORED[chained], via)
+                via = (*first[1], between.variable, *second[1])
+                known[x, y] = (chained, via)
+                known[y, x] = (MIRRORED[chained], via)
                 condition = _compare(f"{_show(left)} {chained} {_show(right)}", chained, left, right)
                 found.append(replace(condition, via=frozenset(via) - condition.variables))
     return found
