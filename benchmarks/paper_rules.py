@@ -120,10 +120,12 @@ def compare_idle(events: int) -> Grid:
     """What suppressing saves: shipments all the time, orders in a part of it; a condition on shipments that costs."""
     text = "RULE comp(id) <- o: order(id, p, q), s: shipped(id, t), o BEFORE s BY < {w}, upper(t) LIKE 'NOTE %7';"
     rows = []
+    busy = 0.0  # what it takes if there are orders all the time
     for active in (1.0, 0.5, 0.25, 0.0625):
         stream = Stream(events, active=active)
         off, on = (measure(text, stream, Optimizations(suppressing=value)) for value in (False, True))
         assert off.derived == on.derived
+        busy = busy or on.seconds
         share = on.skipped / sum(int((table["type"].to_pandas() == "shipped").sum()) for table in stream.tables())
         rows.append(
             (
@@ -131,10 +133,16 @@ def compare_idle(events: int) -> Grid:
                 f"{1e9 * off.seconds / events:.0f} ns",
                 f"{1e9 * on.seconds / events:.0f} ns",
                 f"{share:.0%}",
-                f"{1 - on.seconds / off.seconds:.0%}",
+                f"{on.seconds / busy:.0%}",
             )
         )
-    heads = ("time without orders", "CPU an event, looked at", "suppressed", "shipments passed over", "time saved")
+    heads = (
+        "time without orders",
+        "CPU an event, looked at",
+        "suppressed",
+        "shipments passed over",
+        "of that with orders all the time",
+    )
     return Grid(f"Suppressing, rule (1) with a condition on shipments ({short(events)} events)", heads, tuple(rows))
 
 

@@ -55,7 +55,17 @@ def test_a_stream_refuses_rules_without_bound(shell: Shell, tmp_path: Path) -> N
     assert code == 0 and len(out.splitlines()) == 2
 
 
-def test_explain(shell: Shell) -> None:
-    code, out, error = shell("explain", TEXT.split("QUERY")[0])
+def test_explain(shell: Shell, tmp_path: Path) -> None:
+    code, out, error = shell("explain", TEXT.replace("RETURN", "WITHIN 50 RETURN"))
     assert code == 0, error
     assert "rule comp" in out and "s: streams past, since o.end < s.end" in out
+    assert "pair: PATTERN SEQ(comp a, overdue b)" in out
+    three = "EVENT a(x: int); EVENT b(x: int); RULE r(x) <- i: a(x), j: a(x), k: b(x), {i, j, k} WITHIN 9"
+    events = tmp_path / "events.csv"
+    rows = [f"{'b' if ts % 50 == 0 else 'a'},{ts},{ts % 7}" for ts in range(3000)]
+    events.write_text("\n".join(["type,ts,x", *rows]))
+    code, out, error = shell("explain", three, "--input", str(events))
+    assert code == 0, error
+    assert "joined in the order ((k ⋈ i) ⋈ j) by statistics" in out
+    code, _, error = shell("explain", three, "--stats", str(events))
+    assert code == 2 and "--input shows" in error

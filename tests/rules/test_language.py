@@ -154,6 +154,12 @@ WRONG = {
     "RULE r(x) - o: order(x, _, _)": (1, 11, "expected `<-`, found `-`", None),
     "RULE r(x) <- o: order(x < 3, _, _)": (1, 25, "expected", None),
     "RULE r(x) <- o: order(x, _, _), w: EXTEND(o)": (1, 44, "expected `,`, found `)`", None),
+    "RULE r(x) <- order(x, _, _)": (1, 19, "found `(`", "`e: order(…)`"),
+    "RULE r(x) <- o: order(x, _, _), o BEFOR o": (1, 35, "found `BEFOR`", "did you mean `BEFORE`?"),
+    "RULE r(x) <- o: order(x, _, _), o BEFORE": (1, 35, "found `BEFORE`", "on either side of BEFORE"),
+    "RULE r(x) <- o: order(x, _, _), w: EXTENDS(o, 1)": (1, 36, "unknown event", "did you mean `EXTEND`?"),
+    "RULE r(x) <- o: order(x, _, _), WHILE o NOT shipped(x, _)": (1, 39, "expected `:`", "WHILE w: NOT"),
+    "RULE r(x) <- o: order(x, _, _), NOT shipped(x, _)": (1, 37, "unknown function", "WHILE w: NOT shipped(…)"),
 }
 
 

@@ -15,6 +15,7 @@ from ensue.errors import InputError
 
 if TYPE_CHECKING:
     from ensue.pattern.query import Query
+    from ensue.rules.program import Program
 
 
 @click.command("explain")
@@ -45,7 +46,8 @@ def explain_command(
 ) -> None:
     """Show how QUERIES, a file of queries and rules or the text of one, would be run.
 
-    Of rules it shows the relational algebra, the joins, and what is kept, streamed past and passed over, and why.
+    Of rules it shows the relational algebra, the joins, and what is kept, streamed past and passed over, and why; with
+    --input in which order they are joined once they have seen those events.
 
     With --stats or --input also what the plan is expected to cost on such a stream, what the other planners' plans
     cost, and which comparisons the plan rests on: what --adapt watches. With --objective latency it shows the time in
@@ -70,6 +72,11 @@ def explain_command(
     program = choose_program(parse_whole(text), names)
     chosen = program.queries
     with pointing_into(text.origin):
+        if program.rules and source is not None:
+            click.echo(_explain_rules(program, source, columns, planner, schema, format_))
+            return
+        if program.rules and saved is not None:
+            raise click.UsageError("--stats holds statistics of queries; what rules do with a stream --input shows")
         if saved is not None or source is not None:
             known = load_measured(saved) if saved is not None else measure(chosen, source or "", columns, schema=schema)
             click.echo(_explain_measured(chosen, known, planner, objective, format_))
@@ -85,6 +92,36 @@ def explain_command(
             options=ensue.Options(unbounded_rules=True),
         )
         click.echo(engine.explain(format=format_))
+
+
+def _explain_rules(
+    program: Program, source: str, columns: ColumnNames, planner: str, schema: str | None, format_: str
+) -> str:
+    """How rules, and queries over what they derive, are run once they have seen all events of a file."""
+    import ensue
+    from ensue.cli.run_local import Asides, find_matches
+    from ensue.cli.sources import open_source
+    from ensue.pattern.numbers import numeric_columns
+    from ensue.rules.program import declared_numbers
+    from ensue.runtime.adapting import Adaptation
+
+    given = None if schema is None else load_schema(schema, columns).columns
+    times = (columns.time, *((columns.begin,) if columns.begin else ()))
+    numeric = {*numeric_columns(program.queries), *declared_numbers(program), *times}
+    events = open_source(source, columns=columns, fixed=given, numeric=numeric)
+    engine = ensue.compile(
+        program,
+        type=columns.type,
+        ts=columns.time,
+        begin=columns.begin,
+        unit=columns.unit,
+        lateness=events.survey(),
+        options=ensue.Options(unbounded_rules=True),
+        adapt=Adaptation(planner=planner, every=2048),
+    )
+    for _ in find_matches(engine, events, 65_536, Asides(None, None, strict=False)):
+        pass  # what is derived is for `ensue run`
+    return engine.explain(format=format_)
 
 
 def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, objective: str, format_: str) -> str:

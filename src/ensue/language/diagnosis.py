@@ -137,6 +137,9 @@ def _explain_previous(
         return None
     span = _span_of(previous)
     written = text[span.start : span.end]
+    if previous.type == "VARIABLE" and keyword_of(previous) == "WHILE":
+        hint = "a window is written `WHILE w: NOT type(…)` or `WHILE w: COLLECT type(…)`"
+        return QuerySyntaxError("expected `:` after the name of a window", hint=hint, span=_span_of(token))
     if previous.type == "NUMBER" and token.type == "NAME":
         unit = nearest(token, UNIT_SPELLINGS)
         if unit is not None or accepted & {"EVENTS"}:
@@ -152,6 +155,8 @@ def _explain_previous(
             known = (*FUNCTIONS, "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")
             near = nearest(previous, known)
             hint = f"did you mean `{near}`?" if near else "the functions are " + ", ".join(FUNCTIONS)
+            if earlier and earlier[-1].type == "NOT" and "ARROW" in [one.type for one in earlier]:
+                hint = f"for the absence of events write `WHILE w: NOT {previous}(…)`, where `w` is an event or a timer"
             return QuerySyntaxError(f"unknown function `{previous}`", hint=hint, span=span)
         if written.startswith('"'):
             hint = "a text is written in single quotes: '" + previous.replace("'", "''") + "'"
@@ -187,6 +192,13 @@ def _hint(token: Token, previous: Token | None, accepted: set[str], text: str) -
                 return "a query starts with PATTERN"
             if text[_span_of(token).start] == '"':
                 return "a text is written in single quotes"
+        case "VARIABLE" if previous is not None and previous.type == "VARIABLE":  # in a rule: two names in a row
+            if keyword_of(token) in RELATIONS:
+                return f"the name of an event or a timer stands on either side of {keyword_of(token)}"
+            near = nearest(token, RELATIONS)
+            return f"did you mean `{near}`?" if near else None
+        case "LPAR" if {"COLON", "ALLEN"} <= accepted and previous is not None:
+            return f"in a rule an event has a name before it: `e: {previous}(…)`"
         case "SEQ" | "AND" | "OR" | "NOT" | "LPAR" if "PATTERN" in accepted:
             if previous is not None and previous.type == "NAME":
                 return "a name and PATTERN stand before the pattern"

@@ -22,7 +22,7 @@ from ensue.pattern.expressions import (
 from ensue.pattern.nearest import did_you_mean
 from ensue.pattern.query import Item, Return
 from ensue.pattern.types import ValueType, infer
-from ensue.rules.program import TYPE_NAMES, Atom, EventType, Rule
+from ensue.rules.program import TYPE_NAMES, Atom, EventType, Rule, TimerKind
 
 Signature: TypeAlias = Mapping[str, DType | None]
 """The attributes of an event type, in the order of its arguments; None where only the columns of events will tell."""
@@ -136,7 +136,8 @@ def resolve(atom: Atom, signatures: Mapping[str, Signature]) -> dict[str, Attrib
     if signature is None:
         raise QueryNameError(
             f"unknown event `{atom.type}`",
-            hint=did_you_mean(atom.type, signatures) or f"declare it: EVENT {atom.type}(attribute: type, …)",
+            hint=did_you_mean(atom.type, [*signatures, *(kind.value for kind in TimerKind)])
+            or f"declare it: EVENT {atom.type}(attribute: type, …)",
             span=atom.span,
         )
     names = list(signature)

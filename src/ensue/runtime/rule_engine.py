@@ -459,7 +459,8 @@ class RuleEngine:
         """
         from ensue.planning.explain_rules import describe_rules, write_rules
 
-        queries = "" if self._inner is None else self._inner.explain(format)
+        inner = self._inner or (Engine(self.queries, **self._for_queries) if self.queries else None)
+        queries = "" if inner is None else inner.explain(format)
         orders: dict[tuple[str, int], dict[str, Any]] = {}
         if self._runner is not None:
             plans = self._runner.plans
