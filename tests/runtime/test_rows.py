@@ -116,6 +116,21 @@ def test_chunks_stay_few() -> None:
     assert len(store.view().chunks) < 20
 
 
+def test_a_long_list_is_not_made_a_table_for_a_short_one() -> None:
+    """One event would have to wait for it. Once somebody has looked at the list, it is merged as tables are."""
+    store, intake = RowStore(SCHEMA), Intake(SCHEMA)
+    store.append(intake.push([make_row(0)]))
+    for k in range(1, 5000):
+        store.append_one(k, make_row(k))
+    chunks = store.view().chunks
+    assert [(len(chunk), chunk.is_listed) for chunk in chunks] == [(1, False), (4999, True)]
+    for k in range(5000, 6000):
+        store.append_one(k, make_row(k))
+        if k % 10 == 0:
+            assert store.take(np.array([0, k - 5, k]))["x"].to_pylist() == [0.0, k - 5, k]
+    assert len(store.view().chunks) < 12
+
+
 def test_new_columns_are_null_in_older_rows() -> None:
     intake = Intake()
     first = intake.push([{"type": "A", "ts": 1}])

@@ -20,6 +20,7 @@ from ensue.events.times import NULL, read_time
 
 _FORMAT = 2
 _SMALL = 16_384  # chunks below this many rows are merged with their neighbours
+_LISTED = 128  # as long a list of dicts is made a table to be merged with one
 _SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
 
 
@@ -355,11 +356,24 @@ class RowStore:
             self._merge()
 
     def _merge(self) -> None:
-        """Merge small neighbours: rows in small batches cost a logarithmic number of copies, and chunks stay few."""
+        """Merge small neighbours: rows in small batches cost a logarithmic number of copies, and chunks stay few.
+
+        A long list of dicts is not made a table for that, which would keep one event waiting for milliseconds. So the
+        chunk before the newest may be one that has become a table since, and can be merged now.
+        """
+        self._merge_from(len(self._chunks) - 1)
+        self._merge_from(len(self._chunks) - 2)
+
+    def _merge_from(self, place: int) -> None:
         chunks = self._chunks
-        while len(chunks) > 1 and len(chunks[-1]) < _SMALL and len(chunks[-2]) < 2 * len(chunks[-1]):
-            last = chunks.pop()
-            chunks[-1] = chunks[-1].join(last)
+        while place > 0:
+            before, here = chunks[place - 1], chunks[place]
+            if len(here) >= _SMALL or len(before) >= 2 * len(here):
+                return
+            if before.is_listed != here.is_listed and len(before if before.is_listed else here) > _LISTED:
+                return
+            chunks[place - 1 : place + 1] = [before.join(here)]
+            place -= 1
 
 
 def _tabulate(rows: list[Mapping[str, Any]], schema: Schema) -> tuple[pa.Table, Int64s, Int64s]:
