@@ -8,7 +8,9 @@ READY := $(VENV)/.ready
 JOBS ?= 3
 ARGS ?=
 LOCK_COMMAND := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
-WARM = $(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm
+COUNTED = QUERY one PATTERN SEQ(A a, B b) WITHIN 9 AGG COUNT(*); QUERY two PATTERN SEQ(A a, !N n, B b) WITHIN 9 AGG MAX(a.ts)
+WARM = $(BIN)/ensue demo --backend local --events 10 --folder $(VENV)/warm >/dev/null && rm -rf $(VENV)/warm && \
+  printf '{"type": "%s", "ts": %d}\n' A 1 B 2 | $(BIN)/ensue run "$(COUNTED)" --input - --quiet >/dev/null
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
 .PHONY: help setup demo test test-kafka test-delta chaos bench bench-spark bench-peers paper-rules paper-adaptive paper-apam paper-aseq lint types fmt fuzz lock clean

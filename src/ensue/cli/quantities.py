@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import click
 
 from ensue.pattern.expressions import UNIT_SPELLINGS, Duration
+from ensue.pattern.query import Query
 
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -21,6 +23,18 @@ def read_size(text: str) -> int:
     if found is None:
         raise click.BadParameter(f"{text!r} is not a size such as 500MB or 2GB")
     return int(float(found[1]) * _BYTES[(found[2] or "").lower()])
+
+
+def count_found(number: int, queries: Sequence[Query]) -> str:
+    """How many matches there are, or rows of AGG.
+
+    >>> from ensue.language import parse_query
+    >>> count_found(1200, [parse_query("PATTERN SEQ(A a, B b) WITHIN 10 AGG COUNT(*)")])
+    '1,200 rows'
+    """
+    counted = sum(bool(query.aggregates) for query in queries)
+    word = "matches" if not counted else "rows" if counted == len(queries) else "matches and rows"
+    return f"{number:,} {word}"
 
 
 def read_lateness(text: str) -> int | Duration:

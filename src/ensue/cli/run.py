@@ -19,6 +19,7 @@ _LOCAL_ONLY = {
     "late": "--late",
     "rejects": "--rejects",
     "batch_size": "--batch-size",
+    "top": "--top",
 }
 _SPARK_ONLY = {
     "aside": "--aside",
@@ -72,6 +73,7 @@ class RunOptions:
     packages: tuple[str, ...]
     config: tuple[tuple[str, str], ...]
     progress: bool
+    top: int | None
     verbose: bool
     quiet: bool
 
@@ -191,6 +193,12 @@ def _read_settings(ctx: click.Context, param: click.Parameter, value: tuple[str,
     "--conf", "config", callback=_read_settings, multiple=True, metavar="NAME=VALUE", help="Spark: a setting."
 )
 @click.option("--progress", is_flag=True, help="Stream: show the running numbers even if this is not a terminal.")
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Local: show the N greatest groups of AGG: live on a terminal, else when it is done.",
+)
 @click.option("--verbose", is_flag=True, help="Spark: show the errors in its log, with their stack traces.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @click.pass_context
@@ -218,6 +226,7 @@ def run_command(
       ensue run queries.ensue -i trades.csv.gz --type-column symbol --time-column time --query rising --format csv
       ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --lateness "10 seconds"
       ensue run queries.ensue -i trades.csv -o matches/ --adapt --journal plans.jsonl
+      ensue run counts.ensue -i trades.csv -o counts.csv --backend local --top 10
       ensue run queries.ensue -i incoming/ -o matches/ --stream --checkpoint state/ --objective latency
       ensue run queries.ensue -i stock --input-format generator --input-option rows=100000 --format table
       ensue run queries.ensue -i trades --input-format kafka --input-option kafka.bootstrap.servers=localhost:9092 \\

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ensue.cli.progress import describe_plans
-from ensue.cli.quantities import read_lateness, read_size
+from ensue.cli.quantities import count_found, read_lateness, read_size
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
+from ensue.cli.top_groups import TopGroups
 from ensue.errors import InputError, LimitError
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def run_local(asked: RunOptions) -> None:
     )
     clock = _Clock()
     with ExitStack() as stack:
-        progress = stack.enter_context(_Progress(events, shown=not asked.quiet and sys.stderr.isatty()))
+        top = None if asked.top is None or asked.quiet else TopGroups(asked.top, program.queries)
+        is_terminal = sys.stderr.isatty()
+        progress = stack.enter_context(_Progress(events, top, shown=not asked.quiet and is_terminal))
         if allowed is None:
             allowed = events.survey()
             program, options = (
@@ -103,10 +106,14 @@ def run_local(asked: RunOptions) -> None:
                 if most is not None and asked.on_limit == "error" and engine.counts.matches > most:
                     raise LimitError(f"there are more than {most:,} matches; narrow the query or raise --max-matches")
                 write_matches(matches, out)
+                if top is not None:
+                    top.take(matches)
                 progress.update()
                 clock.stop("start" if "start" not in clock.seconds else "run")
     if asked.journal is not None:
         write_journal(asked.journal, engine)
+    if top is not None:
+        top.show(is_terminal)
     if not asked.quiet:
         click.echo(summarize(engine, aside, clock), err=True)
 
@@ -241,7 +248,7 @@ def summarize(engine: Engine | RuleEngine, aside: Asides, clock: _Clock) -> str:
     lines = [
         f"{received:,} events in: {counts.processed:,} processed, {counts.late:,} late, {rejected:,} rejected"
         f" ({counts.ignored:,} of types that no query names)",
-        f"{counts.matches:,} matches in {sum(clock.seconds.values()):.2f} s ({speed} once started)",
+        f"{count_found(counts.matches, engine.queries)} in {sum(clock.seconds.values()):.2f} s ({speed} once started)",
     ]
     if aside.first_reason is not None:
         where = "" if aside.rejects is not None else " (--rejects FILE keeps them)"
@@ -254,28 +261,36 @@ def summarize(engine: Engine | RuleEngine, aside: Asides, clock: _Clock) -> str:
 
 
 class _Progress:
-    """A bar on standard error, on a terminal only."""
+    """A bar on standard error, with the greatest groups above it if they are asked for; on a terminal only."""
 
-    def __init__(self, events: Source, *, shown: bool) -> None:
+    def __init__(self, events: Source, top: TopGroups | None, *, shown: bool) -> None:
         self.events = events
+        self.top = top
         self.bar: Any = None
         if shown:
             from rich.console import Console
+            from rich.live import Live
             from rich.progress import Progress
 
-            self.bar = Progress(console=Console(stderr=True), transient=True)
+            console = Console(stderr=True)
+            self.bar = Progress(console=console, transient=True)
             self.task = self.bar.add_task("events", total=events.size)
+            self.live = Live(self.bar, console=console, transient=True)
 
     def update(self) -> None:
         """Show how far reading has come."""
         if self.bar is not None:
+            from rich.console import Group
+
             self.bar.update(self.task, completed=self.events.read)
+            tables = [] if self.top is None else self.top.tables()
+            self.live.update(Group(*tables, self.bar))
 
     def __enter__(self) -> _Progress:
         if self.bar is not None:
-            self.bar.start()
+            self.live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
-            self.bar.stop()
+            self.live.stop()

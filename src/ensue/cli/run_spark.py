@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ensue.cli.progress import describe_plans
-from ensue.cli.quantities import read_lateness, read_size
+from ensue.cli.quantities import count_found, read_lateness, read_size
 from ensue.cli.queries import QueryFault, choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import load_schema
 from ensue.cli.sources import SUFFIXES
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ensue.cli.run import RunOptions
+    from ensue.pattern.query import Query
     from ensue.rules.program import Program
     from ensue.runtime.counts import Counts
     from ensue.spark.settings import Pipeline, Sink, Source, Stream
@@ -211,15 +212,17 @@ def run_batch(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
     started = time.perf_counter()
     counts = pipelines.run_batch(spark, pipeline)
     if not asked.quiet:
-        click.echo(summarize(counts, time.perf_counter() - started, pipeline.aside is not None), err=True)
+        click.echo(
+            summarize(counts, pipeline.queries, time.perf_counter() - started, pipeline.aside is not None), err=True
+        )
 
 
-def summarize(counts: Counts, seconds: float, aside: bool) -> str:
+def summarize(counts: Counts, queries: Sequence[Query], seconds: float, aside: bool) -> str:
     """What came in, what became of it and what was found."""
     lines = [
         f"{counts.received:,} events in: {counts.processed:,} processed, {counts.late:,} late, {counts.rejected:,} "
         f"rejected ({counts.ignored:,} of types that no query names)",
-        f"{counts.matches:,} matches in {seconds:.2f} s ({counts.received / seconds:,.0f} events/s)",
+        f"{count_found(counts.matches, queries)} in {seconds:.2f} s ({counts.received / seconds:,.0f} events/s)",
     ]
     if counts.rejected and not aside:
         lines.insert(1, "--aside PATH keeps the rejected rows, each with the reason")
@@ -245,7 +248,7 @@ def run_stream(spark: Any, pipeline: Pipeline, asked: RunOptions) -> None:
             f"{'stopped' if stop.is_set() else 'ended'} after {totals.batches:,} micro-batches",
             f"{totals.received:,} events in: {totals.processed:,} processed or held, {totals.late:,} late, "
             f"{totals.rejected:,} rejected",
-            f"{totals.matches:,} matches; the same command goes on from here",
+            f"{count_found(totals.matches, pipeline.queries)}; the same command goes on from here",
         ]
         if totals.planned:
             lines.append(describe_plans(totals))

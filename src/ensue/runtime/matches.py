@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ensue.errors import EnsueError, InternalError, QueryTypeError
 from ensue.events.schema import Schema
+from ensue.pattern.columns import group_name
 from ensue.runtime.aggregate_rows import AggregateBlock, make_columns, to_dicts
 from ensue.runtime.blocks import EventLists, MatchBlock, identify, last_events
 from ensue.runtime.derived import DerivedPart
@@ -68,6 +69,20 @@ class Matches:
         joined._explanation = next((r._explanation for r in results if r._explanation), "")
         joined._journal = next((r._journal for r in results if r._journal is not list), list)
         return joined
+
+    def last_rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Of each AGG query the last row of each group.
+
+        >>> import ensue
+        >>> events = [{"type": kind, "ts": n, "k": k} for n, (kind, k) in enumerate(("A1", "B1", "A2", "B2", "B1"))]
+        >>> ensue.run(events, "PATTERN SEQ(A a, B b) WITHIN 10 AGG COUNT(*) GROUP BY k").last_rows()["q1"]
+        [{'query': 'q1', 'time': 4, 'k': '1', 'count': 2}, {'query': 'q1', 'time': 3, 'k': '2', 'count': 1}]
+        """
+        found: dict[str, dict[Any, dict[str, Any]]] = {}
+        for part in self._parts:
+            if isinstance(part, _Rows):
+                found.setdefault(part.name, {}).update(part.last_rows())
+        return {name: list(rows.values()) for name, rows in found.items()}
 
     @property
     def names(self) -> list[str]:
@@ -271,6 +286,14 @@ class _Rows:
 
     def to_pylist(self, start: int, stop: int) -> list[dict[str, Any]]:
         return to_dicts(self.columns(), start, stop)
+
+    def last_rows(self) -> dict[Any, dict[str, Any]]:
+        """The last row of each group, by the group's values."""
+        groups = [self.columns()[group_name(key)].to_pylist() for key in self._block.query.group_by]
+        if not groups:
+            return {(): self.to_pylist(len(self) - 1, len(self))[0]} if len(self) else {}
+        places = dict(zip(zip(*groups, strict=True), range(len(self)), strict=True))
+        return {group: self.to_pylist(place, place + 1)[0] for group, place in places.items()}
 
 
 _EMPTY: dict[str, pa.DataType] = {
