@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from rich.console import Console
 
 RESULT = Path(__file__).parent.parent / "results" / "bench-spark.md"
 WIDTH = 130
-PARTS = ("batch", "joins", "scaling", "stream", "adapting")
+PARTS = ("batch", "joins", "scaling", "stream", "adapting", "aggregates")
 KEYS = (1, 100, 100_000)
 TYPES = ("A", "B", "C")
 WINDOW_MS = 600  # 1 ms an event: 200 live events of a type without a key
@@ -40,6 +41,7 @@ KEYED = (
     "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k = c.k AND a.diff < b.diff AND b.diff < c.diff "
     "AND a.diff > {floor} WITHIN {window} ms"
 )
+COUNTED = "PATTERN SEQ(A a, B b, C c) WITHIN {window} ms AGG COUNT(*) GROUP BY k"
 UNKEYED = "PATTERN SEQ(A a, B b, C c) WHERE a.diff < b.diff AND b.diff < c.diff AND a.diff > {floor} WITHIN {window} ms"
 
 
@@ -127,33 +129,60 @@ def pass_through(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+def store_events(chosen: argparse.Namespace, keys: int) -> str:
+    """The folder of four files of events with so many keys."""
+    path = f"{chosen.folder}/keys-{keys}"
+    if not Path(path).exists():
+        Path(path).mkdir()
+        table = make_events(chosen.rows, keys)
+        for part in range(4):
+            size = chosen.rows // 4
+            pq.write_table(table.slice(part * size, size), f"{path}/{part}.parquet")
+    return path
+
+
+def move_rows(spark: Any, path: str) -> None:
+    """A no-op: all rows through a shuffle by key and through Python."""
+    events = spark.read.parquet(path)
+    moved = events.repartition(int(spark.conf.get("spark.sql.shuffle.partitions")), "k")
+    moved.mapInArrow(pass_through, events.schema).write.format("noop").mode("overwrite").save()
+
+
 def run_batch(chosen: argparse.Namespace, spark: Any) -> list[dict[str, Any]]:
     """No-op and detection over the same rows."""
     from ensue.spark import detect
 
     found = []
     for keys, many in (*((keys, False) for keys in KEYS), (KEYS[-1], True), (None, False)):
-        path = f"{chosen.folder}/keys-{keys or 1}"
-        if not Path(path).exists():
-            Path(path).mkdir()
-            table = make_events(chosen.rows, keys or 1)
-            for part in range(4):
-                size = chosen.rows // 4
-                pq.write_table(table.slice(part * size, size), f"{path}/{part}.parquet")
+        path = store_events(chosen, keys or 1)
         rows = chosen.rows // 4 * 4
-
-        def no_op(path: str = path) -> None:
-            events = spark.read.parquet(path)
-            moved = events.repartition(int(spark.conf.get("spark.sql.shuffle.partitions")), "k")
-            moved.mapInArrow(pass_through, events.schema).write.format("noop").mode("overwrite").save()
 
         def find(path: str = path, query: str = query_for(keys, rows, many)) -> None:
             detect(spark.read.parquet(path), query).write.format("noop").mode("overwrite").save()
 
         matches = detect(spark.read.parquet(path), query_for(keys, rows, many)).count()
-        floor, own = measure(no_op, chosen.repeats), measure(find, chosen.repeats)
+        floor, own = measure(partial(move_rows, spark, path), chosen.repeats), measure(find, chosen.repeats)
         line = {"keys": keys, "many": many, "rows": rows, "matches": matches, "no_op": floor, "detect": own}
         found.append(line)
+    return found
+
+
+def run_aggregates(chosen: argparse.Namespace, spark: Any) -> list[dict[str, Any]]:
+    """No-op and counting over the same rows: a row for each event that can be last."""
+    from ensue.spark import detect
+
+    found = []
+    rows = chosen.rows // 4 * 4
+    for keys in KEYS[1:]:
+        path = store_events(chosen, keys)
+        query = COUNTED.format(window=min(WINDOW_MS * keys, rows))
+
+        def count(path: str = path, query: str = query) -> None:
+            detect(spark.read.parquet(path), query).write.format("noop").mode("overwrite").save()
+
+        told = detect(spark.read.parquet(path), query).count()
+        floor, own = measure(partial(move_rows, spark, path), chosen.repeats), measure(count, chosen.repeats)
+        found.append({"keys": keys, "rows": rows, "told": told, "no_op": floor, "detect": own})
     return found
 
 
@@ -363,7 +392,7 @@ def run_inside(chosen: argparse.Namespace) -> None:
     from ensue.spark import make_session
 
     spark = make_session("benchmark", master=chosen.master, config={"spark.driver.memory": "4g"})
-    parts = (run_batch, run_joins, run_scaling, run_stream, run_adapting)
+    parts = (run_batch, run_joins, run_scaling, run_stream, run_adapting, run_aggregates)
     print(json.dumps(dict(zip(PARTS, parts, strict=True))[chosen.inside](chosen, spark)))
     spark.stop()
 
@@ -464,6 +493,19 @@ def main() -> int:
             grids.append(
                 Grid("Adaptive plans: CPU a micro-batch, its time in the second half, state", head, tuple(lines))
             )
+        if "aggregates" in wanted:
+            lines = [
+                (
+                    f"{line['keys']:,} groups",
+                    f"{line['told']:,}",
+                    *(f"{line[what][0] / line['rows'] * 1e6:.2f}" for what in ("no_op", "detect")),
+                    f"{line['detect'][0] / line['no_op'][0]:.2f}x",
+                    f"{line['rows'] / line['detect'][1]:,.0f}",
+                )
+                for line in run_apart("aggregates", chosen, folder)
+            ]
+            head = ("events", "rows out", "no-op, µs", "counting, µs", "counting / no-op", "events/s")
+            grids.append(Grid("CPU an event: COUNT with GROUP BY, and the no-op", head, tuple(lines)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     console = Console(width=WIDTH)
