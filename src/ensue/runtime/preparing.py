@@ -112,14 +112,21 @@ def prepare(assembly: Assembly, reading: Reading) -> Prepared:
     if assembly.intervals and assembly.window is not None:
         accepted &= columns[at.T_END] - columns[at.T_BEGIN] < assembly.window
     names = reading.batch.type_names
+    plain = np.zeros(len(names), dtype=np.int64)  # what an event's type alone decides
     mask = np.zeros(len(chosen), dtype=np.int64)
     for bit, leaf in enumerate(assembly.leaves):
         if leaf.type not in names:
             continue
-        here = accepted & (chosen.codes == names.index(leaf.type))
+        code = names.index(leaf.type)
+        if not leaf.filter.expressions:
+            plain[code] |= 1 << bit
+            continue
+        here = accepted & (chosen.codes == code)
         for expression in leaf.filter.expressions:
             here &= chosen.values(expression) == 1
         mask |= here.astype(np.int64) << bit
+    if plain.any():
+        mask |= np.where(accepted, plain[chosen.codes], 0)
     inside = _in_partition(assembly, columns)
     if strict:
         mask |= inside.astype(np.int64) << at.PRESENT_BIT
