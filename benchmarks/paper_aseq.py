@@ -25,6 +25,7 @@ from rich.console import Console
 import ensue
 from ensue.planning.aggregates import Method
 from ensue.runtime.detected import DetectedState
+from ensue.runtime.kernels import sub_patterns_layout as lay
 from ensue.runtime.sub_patterns import SubPatternEvaluator
 
 mpl.use("Agg")
@@ -86,7 +87,7 @@ def count_objects(engine: Any) -> int:
         if isinstance(state, DetectedState):
             total += len(state.events) + len(state.matches)
         elif isinstance(tally.evaluator, SubPatternEvaluator):
-            total += int(state.counts[4] - state.counts[3]) + tally.evaluator.patterns.nodes
+            total += int(state.counts[lay.H_TAIL] - state.counts[lay.H_HEAD]) + tally.evaluator.patterns.nodes
     return total
 
 
