@@ -24,7 +24,7 @@ from ensue.testing.generators import stock_like, traffic_like
 
 SETS = ("sequence", "negation", "conjunction", "kleene", "disjunction")
 SIZES = (3, 4, 5, 6, 7, 8)
-EVENTS = 589_824
+EVENTS = 393_216
 SHIFTS = 3
 
 

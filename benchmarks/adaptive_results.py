@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from adaptive_runs import Outcome
@@ -13,6 +13,10 @@ METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_av
 INVARIANTS = METHODS[3:]
 DEFAULT = "invariant, tuned"
 """What the engine does if one says no more than adapt=True."""
+
+
+NOISE = 0.02
+"""By what the times of one and the same run differ."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,10 @@ class CellResult:
         """How many times as fast a method is as another one."""
         return self.of(method).rate / self.of(over).rate
 
-    def behind(self, method: str) -> float:
-        """What a method lacks of the fastest, as a share of it."""
-        return 1 - self.of(method).rate / max(one.rate for one in self.outcomes)
+    def behind(self, method: str, static: bool = True) -> float:
+        """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them."""
+        rates = [one.rate for one in self.outcomes if static or one.method != "static"]
+        return 1 - self.of(method).rate / max(rates)
 
     @property
     def name(self) -> str:
@@ -48,14 +53,16 @@ class CellResult:
         rates = ", ".join(f"{one.method} {one.rate / 1e3:.0f}k ({one.replaced})" for one in self.outcomes)
         return f"{self.name}: {self.events:,} events, {self.outcomes[0].matches:,} matches; {rates}"
 
-    def dump(self) -> dict[str, Any]:
-        return asdict(self)
+
+def read_cell(stored: dict[str, Any]) -> CellResult:
+    """A cell that was stored as JSON."""
+    return CellResult(**{**stored, "outcomes": [Outcome(**one) for one in stored["outcomes"]]})
 
 
 def load_cells(known: dict[str, Any], part: str) -> list[CellResult]:
-    """The cells of a part that were stored."""
-    stored = known.get(part, {"cells": []})["cells"]
-    return [CellResult(**{**one, "outcomes": [Outcome(**o) for o in one["outcomes"]]}) for one in stored]
+    """The cells of a part that were stored, in order."""
+    cells = [read_cell(one) for one in known.get(part, {"cells": []})["cells"]]
+    return sorted(cells, key=lambda cell: (cell.dataset, cell.planner, cell.size))
 
 
 def mean(values: Iterable[float]) -> float:
@@ -106,7 +113,7 @@ def best_parameters(known: dict[str, Any], dataset: str, planner: str) -> tuple[
 
 
 def best_of(cells: Sequence[CellResult], start: str) -> float:
-    """The parameter that was fastest over some cells."""
+    """The parameter that was fastest over some cells; of those that are as fast but for noise, the smallest."""
     names = [one.method for one in cells[0].outcomes if one.method.startswith(start)]
-    best = max(names, key=lambda name: mean(cell.of(name).rate for cell in cells))
-    return float(best.removeprefix(start))
+    rates = {float(name.removeprefix(start)): mean(cell.of(name).rate for cell in cells) for name in names}
+    return min(value for value, rate in rates.items() if rate >= (1 - NOISE) * max(rates.values()))

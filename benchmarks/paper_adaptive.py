@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from adaptive_cells import EVENTS, GENERATED, SETS, SIZES, Dataset, make_pattern, read_stocks, read_traffic
 from adaptive_plots import draw_plots
-from adaptive_results import CellResult, best_parameters
+from adaptive_results import CellResult, best_parameters, read_cell
 from adaptive_runs import BATCH, Cell, Outcome, Runner, first_plan, fit_window, invariants, methods, warm_up
 from adaptive_windows import WINDOWS
 from rich.console import Console
@@ -72,15 +72,15 @@ def make_cell(dataset: Dataset, kind: str, size: int, events: int) -> Cell:
     return Cell(dataset, pattern, window, dataset.make(pattern.types, events))
 
 
-def do(job: Job) -> list[CellResult]:
+def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
     cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events)
     return [summarize(cell, planner, cell.run(planner, job.tried(planner))) for planner in PLANNERS]
 
 
-def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> CellResult:
-    pattern = cell.pattern
-    return CellResult(cell.dataset.name, pattern.kind, pattern.size, planner, cell.query, outcomes[0].events, outcomes)
+def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:
+    pattern, name = cell.pattern, cell.dataset.name
+    return asdict(CellResult(name, pattern.kind, pattern.size, planner, cell.query, outcomes[0].events, outcomes))
 
 
 # -- two streams for themselves --------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def inverted_stream(events: int) -> pa.Table:
     return pa.table({"type": names, "ts": np.arange(len(kinds)), "x": dice.normal(-2.3 * kinds)})
 
 
-def do_inverted(planner: str, events: int) -> dict[str, Any]:
+def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:
     """CPU seconds of each sixteenth of the stream, of the plan that stays and of the engine as it adapts by default."""
     events = events // (16 * BATCH) * 16 * BATCH
     table = inverted_stream(events)
@@ -114,10 +114,11 @@ def do_inverted(planner: str, events: int) -> dict[str, Any]:
     found = [runner.finish() for runner in runners]
     assert found[0].checksum == found[1].checksum, "the plans find different matches"
     parts = {name: np.diff([0.0, *ends]).tolist() for name, ends in marks.items()}
-    return {"planner": planner, "events": events, "query": INVERTED, "replaced": found[1].replaced, "seconds": parts}
+    told = {"planner": planner, "events": events, "query": INVERTED}
+    return [{**told, "replaced": found[1].replaced, "seconds": parts}]
 
 
-def do_steady(kind: str, size: int, events: int) -> list[CellResult]:
+def do_steady(kind: str, size: int, events: int) -> list[dict[str, Any]]:
     """A stream without drift: the plan that stays, twice for the noise, and the engine as it adapts by default."""
     cell = make_cell(GENERATED["steady"], kind, size, events)
     tried = {"static": None, "static again": None, "invariant, tuned": invariants(TunedDistance(start=0.1))}
@@ -164,25 +165,21 @@ def main() -> None:
         if asked.fit:
             return fit_all(pool)
         for part in parts:
-            started = time.time()
-            found: Iterable[Any]
+            found: Iterable[list[Any]]
             if part == "inverted":
                 found = pool.map(partial(do_inverted, events=1_000_000 // (2 if asked.quick else 1)), PLANNERS)
-                cells = list(found)
             elif part == "steady":
-                few = sizes[::2]
-                found = pool.map(do_steady, *zip(*((k, n, 2 * events) for k in asked.sets for n in few), strict=True))
-                cells = [one.dump() for results in found for one in results]
+                some = [(kind, size, 2 * events) for kind in asked.sets for size in sizes[::2]]
+                found = pool.map(do_steady, *zip(*some, strict=True))
             else:
-                jobs = list_jobs(part, asked.sets, sizes, events, files, known)
-                cells = []
-                for results in pool.map(do, jobs):
-                    cells += [one.dump() for one in results]
-                    for one in results:
-                        console.print(one.line, highlight=False)
-            known[part] = merge(known.get(part), cells, time.time() - started, asked.quick)
-            kept.write_text(json.dumps(known))
-            console.print(f"{part}: {time.time() - started:.0f} s")
+                found = pool.map(do, list_jobs(part, asked.sets, sizes, events, files, known))
+            started = time.time()
+            for cells in found:  # what is there is kept if the rest is broken off
+                known[part] = merge(known.get(part), cells, time.time() - started, asked.quick)
+                kept.write_text(json.dumps(known))
+                started = time.time()
+                for cell in cells:
+                    console.print(read_cell(cell).line if part != "inverted" else part, highlight=False)
     adaptive_report.write(asked.folder / "paper-adaptive.md", known)
     draw_plots(asked.folder, known)
     console.print((asked.folder / "paper-adaptive.md").read_text().split("\n## ", 2)[1], highlight=False, markup=False)
