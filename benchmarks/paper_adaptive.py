@@ -167,7 +167,7 @@ def main() -> None:
         for part in parts:
             found: Iterable[list[Any]]
             if part == "inverted":
-                found = pool.map(partial(do_inverted, events=1_000_000 // (2 if asked.quick else 1)), PLANNERS)
+                found = pool.map(partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1)), PLANNERS)
             elif part == "steady":
                 some = [(kind, size, 2 * events) for kind in asked.sets for size in sizes[::2]]
                 found = pool.map(do_steady, *zip(*some, strict=True))

@@ -261,6 +261,12 @@ def test_a_check_is_put_off_until_its_cost_is_a_small_share(monkeypatch: pytest.
             cadence.checked(number, 0.002)
             checks += 1
     assert 0.006 < checks * 0.002 / clock[0] < 0.0125
+    cadence.rest()
+    clock[0] += 60.0
+    assert not cadence.is_due(number + 10_000), "what others do meanwhile is no reason to look"
+    cadence.work()
+    clock[0] += 60.0
+    assert cadence.is_due(number + 10_000)
     assert ensue.Adaptation(decision="static").cadence is None
 
 

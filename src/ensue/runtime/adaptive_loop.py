@@ -74,12 +74,13 @@ class AdaptiveLoop:
         `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked.
         """
         assert self._cadence is not None
+        self._cadence.work()
         found = []
         start = 0
         while True:
             stop = self._cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
-            part = batch.slice(start, stop)
             last = stop >= len(batch)
+            part = batch if last and start == 0 else batch.slice(start, stop)
             found.append(take(part, until if last else int(part.end[-1])))
             for adapter in self.adapters.values():
                 adapter.watcher.observe(part)
@@ -87,6 +88,7 @@ class AdaptiveLoop:
                 check(batch.first + stop)
             start = stop
             if last:
+                self._cadence.rest()
                 return found[0] if len(found) == 1 else Matches.concat(found)
 
     def pause(self, next_event: int, check: Callable[[int], None]) -> int:
@@ -94,6 +96,7 @@ class AdaptiveLoop:
         assert self._cadence is not None
         if self._cadence.is_due(next_event):
             check(next_event)
+        self._cadence.work()  # the time of events that come one by one is not taken for each
         return self._cadence.next - next_event
 
     def check(self, next_event: int, rows: RowStore, is_ready: Callable[[str], bool], swap: Swap) -> None:

@@ -20,8 +20,9 @@ class Cadence:
     """When the next check is due: after `every` so many events, or when its cost is a share `budget` of the time since.
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken.
-    Time is that of the processor: what others do on it neither hurries nor delays a check. All is part of the state: an
-    engine that is stored and restored all the time, as on Spark, counts its own time.
+    Time is that of the processor, and the engine's own between `work` and `rest`: what others do on it neither hurries
+    nor delays a check. All is part of the state: an engine that is stored and restored all the time, as on Spark,
+    counts its own time.
     """
 
     def __init__(self, every: int | None, budget: float) -> None:
@@ -30,9 +31,18 @@ class Cadence:
         self.events = every or _FIRST_CHECK  # between checks
         self.next = self.events  # the number of the event before which the next one comes
         self._last = 0
-        self._since = time.thread_time()
-        self._worked = 0.0  # seconds since the last check, before this engine was restored
+        self._since: float | None = time.thread_time()  # None while others work
+        self._worked = 0.0  # seconds since the last check, before that
         self._cost = _FIRST_COST
+
+    def work(self) -> None:
+        """Let the clock run, if it does not."""
+        if self._since is None:
+            self._since = time.thread_time()
+
+    def rest(self) -> None:
+        """Stop the clock: what is done now is not the engine's work."""
+        self._worked, self._since = self._working(), None
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
@@ -63,7 +73,8 @@ class Cadence:
         """Note that a check has been made, and what it took."""
         if self._every is None:
             working = max(self._working() - seconds, 1e-9)
-            self._cost = 0.7 * self._cost + 0.3 * (seconds + _CUT_COST)
+            known = 0.7 if self._last else 0.0
+            self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             wanted = self._cost / self._budget * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
@@ -74,7 +85,7 @@ class Cadence:
         self.next = next_event + self.events
 
     def _working(self) -> float:
-        return self._worked + time.thread_time() - self._since
+        return self._worked + (0.0 if self._since is None else time.thread_time() - self._since)
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
