@@ -51,7 +51,7 @@ class MatchBlock:
     def __len__(self) -> int:
         if self.is_timed:
             return len(self.begin)
-        return max(len(bound) for bound in self.variables.values() if isinstance(bound, np.ndarray))
+        return next(len(bound) for bound in self.variables.values() if isinstance(bound, np.ndarray))  # all are as long
 
     def timed(self, rows: RowView) -> MatchBlock:
         """The same with its times: begin and end are those of the events, and a match is known with its last event."""
