@@ -96,9 +96,10 @@ def check_together(cases: Sequence[RandomProgram], expected: Sequence[Sequence[D
     whole = put_together(cases)
     plain = Optimizations(*(dice.random() < 0.5 for _ in range(3))) if dice.random() < 0.5 else Optimizations()
     sizes = [size * len(cases) // 2 + 1 for size in (1, 1, 2, 3, 7)]
+    adapt = ensue.Adaptation(decision="unconditional", every=50) if dice.random() < 0.5 else None
     ways = {
         "all at once": ensue.run(list(whole.rows), whole.program, schema=whole.schema),
-        f"in cuts, {plain}": run_streamed(whole, dice, sizes=sizes, changes=0.15, optimizations=plain),
+        f"in cuts, {plain}": run_streamed(whole, dice, sizes=sizes, changes=0.15, optimizations=plain, adapt=adapt),
     }
     for how, found in ways.items():
         events: dict[str, list[DerivedEvent]] = {}

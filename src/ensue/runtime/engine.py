@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
 from ensue.events.intake import Intake
 from ensue.events.schema import Schema, TimeUnit
-from ensue.events.times import read_time
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import Query
@@ -38,6 +37,7 @@ from ensue.runtime.compiling import (
 )
 from ensue.runtime.counts import Counts
 from ensue.runtime.evaluator import Evaluator, State
+from ensue.runtime.feeding import Fed
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
@@ -51,7 +51,7 @@ _TIDY_EVERY = 8192
 _UNKNOWN: Any = object()
 
 
-class Engine:
+class Engine(Fed):
     """Runs queries over events as they come. Made by `ensue.compile`.
 
     >>> import ensue
@@ -111,16 +111,6 @@ class Engine:
             self._bind(schema)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of events; None before the first event if none was given."""
-        return self._intake.schema
-
-    @property
-    def watermark(self) -> int | None:
-        """The time up to which all events are taken in, in the time column's units; None before the first."""
-        return self._intake.watermark
-
     @property
     def counts(self) -> Counts:
         """What became of the events so far."""
@@ -201,28 +191,6 @@ class Engine:
         return make_tallies(self._counted, schema, strings, self.options, self._plans)
 
     # -- events ------------------------------------------------------------------------------------------------------
-    def push(self, events: object, *, together: bool = False) -> Matches:
-        """Take events in, as many as there are; the matches that are known by now.
-
-        A table of any kind that speaks Arrow, a pandas or polars DataFrame, or a list of dicts. With `together` the
-        events count as come at one moment: none is late because of another one of them.
-        """
-        self._check_open()
-        return self._process(self._intake.push(events, together=together))
-
-    def advance(self, now: int | datetime) -> Matches:
-        """Let time reach `now` without an event; the matches that are known by that. What is before it is late then.
-
-        An integer is in the time column's units (microseconds since 1970 where it holds timestamps).
-
-        >>> import ensue
-        >>> engine = ensue.compile("PATTERN SEQ(A a, !B b) WITHIN 10")
-        >>> len(engine.push([{"type": "A", "ts": 1}])), len(engine.advance(10)), len(engine.advance(11))
-        (0, 0, 1)
-        """
-        self._check_open()
-        return self._process(self._intake.advance(read_time(now)))
-
     @property
     def next_due(self) -> int | None:
         """A time before which `advance` finds nothing to do; None if there is nothing to wait for."""
@@ -286,21 +254,6 @@ class Engine:
         self._paths[kind] = path
         return path
 
-    def push_sorted(self, events: object) -> Matches:
-        """Take a whole finite input in, sorted by time first: nothing in it is late. Ends with `flush`."""
-        self._check_open()
-        found = self._process(self._intake.sort_all(events))
-        return Matches.concat([found, self.flush()])
-
-    def run_sorted(self, events: object, rows: int) -> Iterator[Matches]:
-        """As `push_sorted`, giving the matches of so many rows at a time, so that not all need be held at once."""
-        self._check_open()
-        batch = self._intake.sort_all(events)
-        for start in range(0, len(batch), rows):
-            part = batch.slice(start, min(start + rows, len(batch)))
-            yield self._process(part, int(part.end[-1]))
-        yield self.flush()
-
     def flush(self) -> Matches:
         """End the input: events held back are taken in, and time runs on until every waiting match is decided."""
         self._check_open()
@@ -311,10 +264,6 @@ class Engine:
         ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
         blocks = [block for way in ways for block in way.advance(NULL, self._strings, ended=True)]
         return Matches.concat([found, self._result(blocks)])
-
-    def _check_open(self) -> None:
-        if self._ended:
-            raise PlanError("the input of this engine has ended (flush); compile a new one for a new stream")
 
     def _process(self, batch: EventBatch, until: int | None = None) -> Matches:
         """Take a batch in and let time reach `until`, else the watermark."""
@@ -479,15 +428,6 @@ class Engine:
             if lane.evaluator.name == name:
                 return lane
         raise PlanError(f"no query is called `{name}`, or the columns are not known yet")
-
-    # -- what was set aside ------------------------------------------------------------------------------------------
-    def take_late(self) -> pa.Table | None:
-        """The late events since the last call, with the reason."""
-        return self._intake.take_late()
-
-    def take_rejected(self) -> pa.Table | None:
-        """The rejected rows since the last call, with the reason."""
-        return self._intake.take_rejected()
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
     def snapshot(self) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from ensue.events.batch import EventBatch
 from ensue.events.casting import arrow_type
 from ensue.events.intake import Intake
 from ensue.events.schema import DType, Schema, TimeUnit
-from ensue.events.times import read_time
 from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.pattern.query import CountWindow, Policy, Query
@@ -32,6 +31,7 @@ from ensue.runtime.compiling import check_queries, read_lateness
 from ensue.runtime.counts import Counts
 from ensue.runtime.derived import DerivedPart, make_part, time_type_of
 from ensue.runtime.engine import Engine
+from ensue.runtime.feeding import Fed
 from ensue.runtime.matches import Matches
 from ensue.runtime.merging import Merger, merged_schema
 from ensue.runtime.rule_adapting import RuleAdapter
@@ -42,7 +42,7 @@ from ensue.runtime.strings import StringTable
 _AT_ONCE = 65_536  # events of one step: state is dropped between steps
 
 
-class RuleEngine:
+class RuleEngine(Fed):
     """Runs a program with rules over events as they come. Made by `ensue.compile`; used like `Engine`.
 
     >>> import ensue
@@ -112,16 +112,6 @@ class RuleEngine:
     def queries(self) -> tuple[Query, ...]:
         """The pattern queries of the program, under their names."""
         return self.program.queries
-
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of events; None before the first event if none was given."""
-        return self._intake.schema
-
-    @property
-    def watermark(self) -> int | None:
-        """The time up to which all events are taken in, in the time column's units; None before the first."""
-        return self._intake.watermark
 
     @property
     def counts(self) -> Counts:
@@ -206,19 +196,9 @@ class RuleEngine:
         return found
 
     # -- events ------------------------------------------------------------------------------------------------------
-    def push(self, events: object, *, together: bool = False) -> Matches:
-        """Take events in, as many as there are; the derived events and the matches that are known by now."""
-        self._check_open()
-        return self._process(self._intake.push(events, together=together))
-
     def push_event(self, event: Mapping[str, Any]) -> Matches:
         """Take one event in, given as a dict."""
         return self.push([event])
-
-    def advance(self, now: int | datetime) -> Matches:
-        """Let time reach `now` without an event: timers fire. What is before it is late then."""
-        self._check_open()
-        return self._process(self._intake.advance(read_time(now)))
 
     @property
     def next_due(self) -> int | None:
@@ -231,21 +211,6 @@ class RuleEngine:
         if self._merger is not None and len(self._merger.held_ends):
             due.append(int(self._merger.held_ends[0]) + 1)
         return min((time for time in due if time is not None), default=None)
-
-    def push_sorted(self, events: object) -> Matches:
-        """Take a whole finite input in, sorted by time first: nothing in it is late. Ends with `flush`."""
-        self._check_open()
-        found = self._process(self._intake.sort_all(events))
-        return Matches.concat([found, self.flush()])
-
-    def run_sorted(self, events: object, rows: int) -> Iterator[Matches]:
-        """As `push_sorted`, giving the results of so many rows at a time."""
-        self._check_open()
-        batch = self._intake.sort_all(events)
-        for start in range(0, len(batch), rows):
-            part = batch.slice(start, min(start + rows, len(batch)))
-            yield self._process(part, int(part.end[-1]))
-        yield self.flush()
 
     def flush(self) -> Matches:
         """End the input: events held back are taken in, and time runs on until every timer has fired."""
@@ -260,10 +225,6 @@ class RuleEngine:
         if self._inner is not None:
             results.append(self._inner.flush())
         return Matches.concat(results)
-
-    def _check_open(self) -> None:
-        if self._ended:
-            raise PlanError("the input of this engine has ended (flush); compile a new one for a new stream")
 
     def _process(self, batch: EventBatch, until: int | None = None) -> Matches:
         """Take a batch in and let time reach `until`, else the watermark."""
@@ -363,15 +324,7 @@ class RuleEngine:
                 "narrow the rules (bound how far apart events may be), push smaller batches, or raise memory_budget"
             )
 
-    # -- what was set aside, what was decided ------------------------------------------------------------------------
-    def take_late(self) -> pa.Table | None:
-        """The late events since the last call, with the reason."""
-        return self._intake.take_late()
-
-    def take_rejected(self) -> pa.Table | None:
-        """The rejected rows since the last call, with the reason."""
-        return self._intake.take_rejected()
-
+    # -- what was decided --------------------------------------------------------------------------------------------
     @property
     def journal(self) -> list[Entry]:
         """What was decided about the joins of rules and the plans of queries."""
