@@ -52,7 +52,7 @@ class Outcome:
 
 def invariants(distance: Distance) -> Decision:
     """Invariants as the engine has them, with some distance."""
-    return ByInvariants(distance=distance, sure=2.0)
+    return ByInvariants(distance=distance, sure=1.0)
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:
