@@ -283,8 +283,8 @@ class Bench:
         sizes = (10, 100, 1000)
         for size in sizes:
             text = mixed_queries(size)
-            stream = make_stream(50_000 + max(5_000, self.events // 50), TYPES)
-            runs = [measure(text, stream, 50_000, batch=16_384, budget=60, repeats=1, share=s) for s in (False, True)]
+            stream = make_stream(5_000 + 65_536, TYPES)
+            runs = [measure(text, stream, 5_000, batch=65_536, budget=20, repeats=2, share=s) for s in (False, True)]
             slow.append(runs[0].nanoseconds)
             fast.append(runs[1].nanoseconds)
             gain = runs[0].nanoseconds / runs[1].nanoseconds

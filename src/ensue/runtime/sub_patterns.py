@@ -251,7 +251,8 @@ class SubPatternEvaluator:
         state.held = rows[:, int(state.counts[lay.H_ROW]) :]
         if state.held.shape[1] == 0:
             state.held = self._no_rows()
-        return [block for some, wide in _join(found) for block in self._decode(some, wide)]
+        blocks = self._decode([some for some, wide in found if not wide], False)
+        return blocks + self._decode([some for some, wide in found if wide], True)
 
     def next_due(self, state: CountingState) -> int | None:
         """A time before which `advance` has nothing to tell."""
@@ -271,14 +272,18 @@ class SubPatternEvaluator:
         if counts.max() > limit:
             refuse_rows(self.query_names[int(counts.argmax())], limit)
 
-    def _decode(self, out: Int64s, wide: bool) -> list[AggregateBlock]:
+    def _decode(self, found: Sequence[Int64s], wide: bool) -> list[AggregateBlock]:
         """Rows of all queries as a block for each."""
         from ensue.runtime.kernels.sub_patterns import sort_rows
 
-        counts = np.bincount(out[:, lay.O_MEMBER], minlength=len(self.queries))
+        counts = np.zeros(len(self.queries), dtype=np.int64)
+        for out in found:
+            counts += np.bincount(out[:, lay.O_MEMBER], minlength=len(counts))
         edges = np.concatenate([[0], np.cumsum(counts)])
-        columns = np.empty((out.shape[1], len(out)), dtype=np.int64)
-        sort_rows(out, len(out), edges[:-1].copy(), columns)
+        columns = np.empty((self._width(wide), int(edges[-1])), dtype=np.int64)
+        starts = edges[:-1].copy()
+        for out in found:
+            sort_rows(out, len(out), starts, columns)
         blocks = []
         for number in np.flatnonzero(counts):
             mine = columns[:, edges[number] : edges[number + 1]]
@@ -327,16 +332,6 @@ def _table(counts: Int64s, place: int) -> Int64s:
     """The slots that were ever used, as rows."""
     start, width = int(counts[place]), int(counts[lay.H_SLOT_WIDTH])
     return counts[start : start + int(counts[lay.H_SLOTS]) * width].reshape(-1, width)
-
-
-def _join(found: Sequence[tuple[Int64s, bool]]) -> list[tuple[Int64s, bool]]:
-    """Pieces of output put together as far as their numbers have as many words."""
-    joined = []
-    for wide in (False, True):
-        parts = [some for some, kind in found if kind is wide]
-        if parts:
-            joined.append((np.concatenate(parts) if len(parts) > 1 else parts[0], wide))
-    return joined
 
 
 # -- the program -----------------------------------------------------------------------------------------------------
