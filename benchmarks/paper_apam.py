@@ -206,9 +206,10 @@ def measure(streams: Sequence[tuple[Floats, Mask]], rate: float, seed: int) -> M
     return Measured(float(waited.mean()), float(served.mean()), float(np.median(waited + served)))
 
 
-def experiment(number: int, size: Size, timings: Timings, console: Console) -> list[Row]:
+def experiment(number: int, size: Size, timings: Timings, console: Console, seed: int = 0) -> list[Row]:
     """One of the three, at all rates."""
-    streams = [make_events(size.events, EXPERIMENTS[number], 10 * number + k) for k in range(size.streams)]
+    seed = 100 * seed + 10 * number
+    streams = [make_events(size.events, EXPERIMENTS[number], seed + k) for k in range(size.streams)]
     selectivities = selectivities_of(streams)
     plans = list(distinct(find_candidates(figures_at(selectivities, size.window, 1000.0), timings)))
     taken: list[list[tuple[Floats, Mask]]] = [[] for _ in plans]
@@ -225,12 +226,12 @@ def experiment(number: int, size: Size, timings: Timings, console: Console) -> l
         rate = utilisation / min(means)
         costs = Costs(figures_at(selectivities, size.window, rate))
         cells = [
-            Cell(names, latency_of(costs, plan.trees[0], timings), measure(one, rate, number))
+            Cell(names, latency_of(costs, plan.trees[0], timings), measure(one, rate, seed))
             for (names, plan), one in zip(plans, taken, strict=True)
         ]
         rows.append(Row(number, size.window, utilisation, rate, tuple(cells)))
         if utilisation == OPEN_LOOP:
-            gaps = np.random.default_rng(number).exponential(1 / rate, size.events - size.events // 2)
+            gaps = np.random.default_rng(seed).exponential(1 / rate, size.events - size.events // 2)
             runs = [run(plans[rows[-1].chosen][1], size.window, events, gaps) for events in streams]
             rows[-1] = replace(rows[-1], open_loop=min(float(np.median(found[m > 0])) for found, m in runs))
         console.print(describe(rows[-1]))
@@ -332,6 +333,7 @@ def main() -> None:
     """Run the experiments, show the tables and write them down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few events, no repeats: whether it runs, not how fast")
+    parser.add_argument("--seed", type=int, default=0, help="other streams and arrivals [0]")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where tables and plots go")
     asked = parser.parse_args()
     console = Console(width=150, highlight=False)
@@ -339,7 +341,8 @@ def main() -> None:
     priority = raise_priority()
     timings = measure_timings(9)
     console.print(f"{timings}, {priority}")
-    rows = [row for size in sizes for number in EXPERIMENTS for row in experiment(number, size, timings, console)]
+    parts = [experiment(number, size, timings, console, asked.seed) for size in sizes for number in EXPERIMENTS]
+    rows = [row for part in parts for row in part]
     groups = [[row for row in rows if (row.experiment, row.window) == key] for key in dict.fromkeys(map(key_of, rows))]
     grids = [summarize(rows), *map(tabulate, groups)]
     grids[0].show(console)
@@ -353,7 +356,8 @@ def main() -> None:
     ]
     console.print("\n".join(notes))
     asked.results.mkdir(exist_ok=True)
-    text = "# Latency of eager, lazy and hybrid plans\n\n`make paper-apam`. " + "\n".join(notes) + "\n\n"
+    title = f"# Latency of eager, lazy and hybrid plans\n\n`make paper-apam` with seed {asked.seed}. "
+    text = title + "\n".join(notes) + "\n\n"
     (asked.results / "paper-apam.md").write_text(text + "\n".join(grid.markdown() for grid in grids), encoding="utf-8")
     plot(rows, asked.results / "paper-apam.png")
 
