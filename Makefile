@@ -79,6 +79,7 @@ bench-spark: $(READY)  ## measure ensue on Spark beside Spark alone and Spark SQ
 	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 bench-peers: $(READY)  ## measure ensue beside Flink CEP, Esper, Siddhi, DuckDB, Spark SQL, pandas (QUICK=1: ten minutes)
+	@$(WARM)
 	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(ARGS)
 
 paper-rules: $(READY)  ## what the order of time saves rules: tuples kept, time, state over 10M events (ARGS=--quick)
