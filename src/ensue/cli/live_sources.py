@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import click
@@ -30,19 +30,18 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NULLS = ("", "null", "NULL")
 
 
-class Feed:
+class Feed(Protocol):
     """Where bytes come from. `chunks` gives what is there, each time of a new sender from its start."""
 
     def chunks(self) -> Iterator[Iterator[bytes]]:
         """For each sender, pieces of bytes as they come."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """Let `chunks` end soon, from another thread."""
 
 
 @dataclass(slots=True)
-class PipeFeed(Feed):
+class PipeFeed:
     """Standard input, or a file."""
 
     path: str
@@ -55,8 +54,11 @@ class PipeFeed(Feed):
         with open_file(self.path) as stream:
             yield iter(lambda: stream.read(CHUNK), b"")
 
+    def stop(self) -> None:
+        """Nothing to do: whoever waits for a pipe is not asked to go on."""
 
-class SocketFeed(Feed):
+
+class SocketFeed:
     """Whoever connects to a port of this machine, one after the other."""
 
     def __init__(self, host: str, port: int, *, keep_listening: bool) -> None:

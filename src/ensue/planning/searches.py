@@ -13,7 +13,6 @@ from typing import TypeAlias
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Query
 from ensue.planning.conditions import (
-    MIRRORED,
     Absence,
     Column,
     Condition,
@@ -21,6 +20,7 @@ from ensue.planning.conditions import (
     Filter,
     Time,
     compared_pair,
+    compared_with,
     different,
 )
 from ensue.planning.plan import Plan
@@ -383,15 +383,10 @@ def _is_elementwise(condition: Condition, name: str) -> bool:
 
 def _is_comparison(condition: Condition, candidate: str, bound: dict[str, int]) -> bool:
     """Whether a condition just compares a candidate's column with that of another row."""
-    if condition.comparison is None:
+    compared = compared_with(condition, candidate)
+    if compared is None:
         return False
-    symbol, left, right = condition.comparison
-    if right.variable == candidate:
-        symbol, left, right = MIRRORED[symbol], right, left
-    if left.variable != candidate:
-        return False
-    if candidate not in condition.guarded and (symbol != "=" or left.is_float):
-        return False  # a null among the candidates needs care that only code takes
+    _, left, right = compared
     mine, other = bound[left.variable], bound[right.variable]
     return _LIST not in (mine, other) and mine != other
 
