@@ -23,6 +23,7 @@ from ensue.runtime import layout
 from ensue.runtime.adapting import Adapter
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.engine import Engine
+from ensue.runtime.watching import Watcher
 from ensue.testing.oracle import find_matches
 from ensue.testing.random_queries import random_case
 
@@ -268,6 +269,39 @@ def test_a_check_is_put_off_until_its_cost_is_a_small_share(monkeypatch: pytest.
     clock[0] += 60.0
     assert cadence.is_due(number + 10_000)
     assert ensue.Adaptation(decision="static").cadence is None
+
+
+def test_events_far_from_a_check_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(held: list[int]) -> list[Any]:
+        adapt = ensue.Adaptation(every=30_000, decision="unconditional")
+        engine = ensue.compile("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 100", adapt=adapt)
+        for start in range(0, 120_000, 1000):
+            engine.push(events.slice(start, 1000))
+            (adapter,) = engine._loop.adapters.values()
+            held.append(adapter.watcher._number)
+        return [entry.statistics for entry in engine.journal]
+
+    events = drifting(120_000)
+    some: list[int] = []
+    every: list[int] = []
+    known = run(some)
+    monkeypatch.setattr(Watcher, "_find_reach", lambda _: float("inf"))
+    assert known == run(every), "what is known does not depend on it"
+    assert not any(some[30:55]) and some[58]
+    assert all(every[30:59])
+
+
+def test_a_stream_that_becomes_slow_is_checked_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ensue.runtime.cadence.time.thread_time", lambda: clock[0])
+    cadence = Cadence(None, 0.01)
+    clock[0] = 1.0
+    cadence.checked(10_000, 0.001)
+    assert cadence.is_far(10_000, 10_100, 500)
+    assert not cadence.is_far(cadence.next - 900, cadence.next - 400, 500), "it comes soon"
+    clock[0] = 2.0
+    cadence.rest()
+    assert not cadence.is_far(10_000, 10_100, 500), "it is due"
 
 
 def test_a_batch_is_cut_where_a_check_was_asked_for() -> None:

@@ -6,6 +6,7 @@ is that of lanes (`ensue.runtime.lanes`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -35,11 +36,13 @@ class AdaptiveLoop:
         self.adapters: dict[str, Adapter] = {}
         self.journal: list[Entry] = []
         self._cadence = None if adaptation is None else adaptation.cadence
+        self._reach = math.inf  # how many events before a check are looked at
         self._told = 0  # entries of the journal that were given away
 
     def bind(self, lanes: Sequence[Lane], schema: Schema) -> None:
         """Make the adapters, now that the columns are known."""
         self.adapters = {}
+        self._reach = math.inf
         if self.adaptation is None:
             return
         for evaluator in (lane.evaluator for lane in lanes):
@@ -73,22 +76,27 @@ class AdaptiveLoop:
 
         `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked.
         """
-        assert self._cadence is not None
-        self._cadence.work()
+        cadence = self._cadence
+        assert cadence is not None
+        cadence.work()
+        if cadence.is_far(batch.first, batch.first + len(batch), self._reach):  # as most of the time
+            matches = take(batch, until)
+            cadence.rest()
+            return matches
         found = []
         start = 0
         while True:
-            stop = self._cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
+            stop = cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
             last = stop >= len(batch)
             part = batch if last and start == 0 else batch.slice(start, stop)
             found.append(take(part, until if last else int(part.end[-1])))
             for adapter in self.adapters.values():
                 adapter.watcher.observe(part)
-            if self._cadence.is_due(batch.first + stop):
+            if cadence.is_due(batch.first + stop):
                 check(batch.first + stop)
             start = stop
             if last:
-                self._cadence.rest()
+                cadence.rest()
                 return found[0] if len(found) == 1 else Matches.concat(found)
 
     def pause(self, next_event: int, check: Callable[[int], None]) -> int:
@@ -112,6 +120,7 @@ class AdaptiveLoop:
             entry = adapter.check(rows, next_event, partial(swap, name))
             if entry is not None:
                 self.journal.append(entry)
+        self._reach = max(adapter.watcher.reach for adapter in self.adapters.values())
         replacing += self.spent.replacing  # which pays: how often is looked must not depend on it
         self._cadence.checked(next_event, time.thread_time() - started - replacing)
 

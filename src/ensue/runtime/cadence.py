@@ -44,6 +44,15 @@ class Cadence:
         """Stop the clock: what is done now is not the engine's work."""
         self._worked, self._since = self._working(), None
 
+    def is_far(self, first: int, stop: int, reach: float) -> bool:
+        """Whether events up to before `stop` need not be held for a check, nor cut: it comes more than `reach` later.
+
+        That is so by what an event took when the next check was set. Where events have become slow, it is not.
+        """
+        if stop + reach > self.next:
+            return False
+        return self._every is not None or (stop - first <= _LONGEST and self._worked * self._budget < self._cost)
+
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
 

@@ -1,11 +1,13 @@
-"""What is known of a query's stream: the events since the last look are held, and looked at when someone asks.
+"""What is known of a query's stream: the events before a look are held, and looked at when someone asks.
 
-Until then an event costs nothing. What lies further back than statistics look is let go unseen. Events that came one by
+Until then an event costs nothing. What lies further back than statistics look is let go unseen, and is not even held
+once it is known how many events that is. Events that came one by
 one, or before a restart, are taken from the stored rows, as far as they are still there.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -38,6 +40,7 @@ class Watcher:
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
+        self.reach = math.inf  # how many events before the next look are of use to it, as far as is known
         self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is needed
 
     @cached_property
@@ -74,6 +77,7 @@ class Watcher:
         first = held[0].first if held else stop
         if self._looked < first:
             self._look_at_stored(rows, first)
+        self.reach = self._find_reach()
         for batch in held:
             self._collector.observe(batch)
         held.clear()
@@ -94,6 +98,14 @@ class Watcher:
     def _is_long(self) -> bool:
         held = self._held
         return bool(held) and self._number >= self._least and held[0].end[0] <= held[-1].end[-1] - self._back
+
+    def _find_reach(self) -> float:
+        """As many events as statistics looked back at just now, twice over: they may come more quickly."""
+        if not self._is_long():
+            return math.inf
+        back = self._held[-1].end[-1] - self._back
+        needed = sum(len(batch) - int(batch.end.searchsorted(back, side="right")) for batch in self._held)
+        return 2 * max(self._least, needed)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
