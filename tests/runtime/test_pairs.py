@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -50,3 +52,25 @@ def test_every_pair_is_found_once_whatever_overflows(seed: int, cut: int) -> Non
     assert allowed[at["a"], at["b"]].all()
     assert follows[at["b"], at["c"]].all()
     assert within[at["a"], at["c"]].all()
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [("a.x < b.x", lambda a, b: a["x"] < b["x"]), ("a.k = b.k", lambda a, b: a["k"] == b["k"])],
+    ids=["looked through", "by an index"],
+)
+@pytest.mark.parametrize("cut", [1800, 37])
+def test_a_last_step_is_found_whole_whatever_overflows(condition: str, holds: Any, cut: int) -> None:
+    dice = np.random.default_rng(7)
+    ts = np.sort(dice.integers(0, ROWS * 3 // 4, ROWS))
+    columns = {"type": dice.choice(list("AB"), ROWS), "ts": ts, "k": dice.integers(0, 3, ROWS), "x": dice.random(ROWS)}
+    kind = columns["type"]
+    one = {name: column[:, None] for name, column in columns.items()}
+    pairs = (kind == "A")[:, None] & (kind == "B") & (one["ts"] < ts) & (ts - one["ts"] < WINDOW) & holds(one, columns)
+    assert pairs.sum() > 50_000
+
+    engine = ensue.compile(f"PATTERN SEQ(A a, B b) WHERE {condition} WITHIN {WINDOW}")
+    table = pa.table(columns)
+    blocks = [part.block for start in range(0, ROWS, cut) for part in engine.push(table.slice(start, cut))._parts]
+    found = np.concatenate([np.stack([np.asarray(block.variables[name]) for name in "ab"]) for block in blocks], axis=1)
+    assert sorted(zip(*found.tolist(), strict=True)) == sorted(zip(*np.nonzero(pairs), strict=True))

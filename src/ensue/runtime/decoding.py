@@ -21,21 +21,31 @@ AT_ONCE = 1 << 18
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
-def decode(words: Sequence[Int64s], query: Query, name: str, assembly: Assembly) -> list[MatchBlock]:
-    """The matches that output blocks hold, each variable's events by their sequence numbers; at least one block."""
-    if len(words) != 1 and sum(map(len, words)) <= AT_ONCE:
-        words = [np.concatenate([*words, _NO_TIMES])]
+def decode(parts: Sequence[Int64s], query: Query, name: str, assembly: Assembly) -> list[MatchBlock]:
+    """The matches that parts of output blocks hold (see `written`), by sequence numbers of events; at least one."""
+    if len(parts) != 1 and sum(part.size for part in parts) <= AT_ONCE:
+        nothing = written(_NO_TIMES, 0, 0, assembly)
+        parts = [np.concatenate([*parts, nothing], axis=-1)]
     if assembly.has_lists:
-        return [_decode_lists(part, query, name, assembly.variables) for part in words]
+        return [_decode_lists(part, query, name, assembly.variables) for part in parts]
     blocks = []
-    for part in words:
-        table = part.reshape(-1, assembly.head + len(assembly.variables)).T
+    for table in parts:
         bound: dict[str, Bound] = {v.name: table[assembly.head + k] for k, v in enumerate(assembly.variables)}
         if assembly.head:
             blocks.append(MatchBlock(query, name, table[1], table[2], table[3], bound))
         else:
             blocks.append(MatchBlock(query, name, _NO_TIMES, _NO_TIMES, _NO_TIMES, bound, is_timed=False))
     return blocks
+
+
+def written(out: Int64s, used: int, stride: int, assembly: Assembly) -> Int64s:
+    """What a kernel has written to an output block: records with lists as words, else a table, a row a variable."""
+    if assembly.has_lists:
+        return out[:used]
+    width = assembly.head + len(assembly.variables)
+    if assembly.head:
+        return out[:used].reshape(-1, width).T
+    return out[: width * stride].reshape(width, stride)[:, : used // width]
 
 
 def _decode_lists(words: Int64s, query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:

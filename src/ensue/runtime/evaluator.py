@@ -23,7 +23,7 @@ from ensue.runtime.arena import header, index_room, new_arena, resized, rows_of
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
-from ensue.runtime.decoding import decode
+from ensue.runtime.decoding import decode, written
 from ensue.runtime.preparing import Reading, prepare
 from ensue.runtime.strings import StringTable
 
@@ -31,7 +31,7 @@ Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
 _LARGEST = 1 << 20
-_POOLED = 8
+_POOLED = 16
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
@@ -158,7 +158,7 @@ class Evaluator:
 
     def _drive(self, state: State, call, *, timed: bool = True) -> list[MatchBlock]:  # type: ignore[no-untyped-def]
         """Call a kernel until it is done, taking its output away and giving it room."""
-        words: list[Int64s] = []
+        parts: list[Int64s] = []
         found = 0
         limit = self.options.max_matches
         while True:
@@ -171,20 +171,21 @@ class Evaluator:
             used = int(arena[at.S_OUT])
             found += int(arena[at.S_MATCHES])
             arena[at.S_OUT] = arena[at.S_MATCHES] = 0
+            new = written(out, used, int(arena[at.S_STRIDE]), self.assembly)
             if limit is not None and found > limit:
                 if self.options.on_limit == "error":
                     raise LimitError(
                         f"query `{self.name}`: more than {limit:,} matches (max_matches) in one call; narrow the query "
                         "(a shorter WITHIN, more conditions, PARTITION BY), push smaller batches, or raise max_matches"
                     )
-                words, dropped = self._cut(words, out[:used].copy(), found - limit)
-                state.shed_matches += dropped
+                state.shed_matches += found - limit
+                parts += self._cut(new, found - limit)
                 found = limit
             elif 2 * used > len(out):  # a full block is handed over as it is, and replaced
-                words.append(out[:used])
+                parts.append(new)
                 self.output[0] = out = self._fresh_block(len(out))
             elif used:
-                words.append(out[:used].copy())
+                parts.append(new.copy())
             if status == at.DONE:
                 break
             if status == at.OUTPUT_FULL:
@@ -194,41 +195,27 @@ class Evaluator:
                 self._make_room(state)
             else:
                 raise InternalError(f"kernel returned {status}")
-        return decode(words, self.query, self.name, self.assembly)
+        return decode(parts, self.query, self.name, self.assembly)
 
     def _fresh_block(self, size: int) -> Int64s:
         """An output block: one that no result holds any more (memory once touched is cheaper), else a new one."""
-        for block in self.output[1:]:
-            if len(block) == size and sys.getrefcount(block) <= 3:  # the list, the loop and the call
-                return block
+        for k in range(1, len(self.output)):
+            if len(self.output[k]) == size and sys.getrefcount(self.output[k]) <= 2:  # the list and the call
+                return self.output[k]
         block = np.empty(size, dtype=np.int64)
         if size == _LARGEST and len(self.output) < _POOLED:
             self.output.append(block)
         return block
 
-    def _cut(self, words: list[Int64s], last: Int64s, surplus: int) -> tuple[list[Int64s], int]:
-        """Drop the newest matches of an output block."""
-        keep = self._count(last) - surplus
-        if keep > 0:
-            words.append(last[: self._end_of(last, keep)])
-        return words, surplus
-
-    def _count(self, words: Int64s) -> int:
+    def _cut(self, part: Int64s, surplus: int) -> list[Int64s]:
+        """A copy of some output without the newest matches of it; nothing if it has no others."""
         if not self.assembly.has_lists:
-            return len(words) // (self.assembly.head + len(self.assembly.variables))
-        count = place = 0
-        while place < len(words):
-            place += int(words[place])
-            count += 1
-        return count
-
-    def _end_of(self, words: Int64s, records: int) -> int:
-        if not self.assembly.has_lists:
-            return records * (self.assembly.head + len(self.assembly.variables))
-        place = 0
-        for _ in range(records):
-            place += int(words[place])
-        return place
+            return [part[:, :-surplus].copy()] if surplus < part.shape[1] else []
+        starts = [0]
+        while starts[-1] < len(part):
+            starts.append(starts[-1] + int(part[starts[-1]]))
+        keep = len(starts) - 1 - surplus
+        return [part[: starts[keep]].copy()] if keep > 0 else []
 
     def _make_room(self, state: State) -> None:
         arena = state.arena

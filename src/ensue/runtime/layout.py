@@ -15,7 +15,7 @@ S_PHASE = 1
 S_LEAF = 2  # the leaf (bit of the row's mask) being worked on
 S_PROGRAM = 3  # ordinal of that leaf's program
 S_DEPTH = 4  # depth of the search; -1: not started
-S_OUT = 5  # words written to the output block
+S_OUT = 5  # words written to the output block, a record after the other
 S_MATCHES = 6  # matches written to the output block
 S_NOW = 7
 S_DEADLINE = 8  # no waiting match is due before this time
@@ -26,6 +26,7 @@ S_ENDED = 12  # 1: input has ended, all waiting matches are due
 S_RUN = 13  # cursor of the run kernel
 S_CREATED = 14  # partial matches stored so far
 S_ROOM = 15  # words of the output block
+S_STRIDE = 16  # words of one of its columns, where it is written by columns: records without a head (see P_HEAD)
 GLOBALS = 32
 
 MAX_SOURCES = 72

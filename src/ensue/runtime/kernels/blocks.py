@@ -46,6 +46,16 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def count_bits(typing_context: Any, word: Any) -> Any:
+    """The number of set bits of a word."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
 def words(typing_context: Any, array: Any) -> Any:
     """The address of an array's int64 words: passed between kernels, it costs no reference counting and no checks."""
 
@@ -87,6 +97,53 @@ def bits_of(typing_context: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
+LANES = 16
+
+
+def load_words(builder: Any, array: Any, address: Any, vector: Any) -> Any:
+    """Instructions that load a vector of words from an address on."""
+    loaded = builder.load(builder.bitcast(builder.gep(array, [address]), vector.as_pointer()))
+    loaded.align = 8
+    return loaded
+
+
+def repeat_word(builder: Any, word: Any, vector: Any) -> Any:
+    """Instructions that make a vector of one word."""
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, word, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
+
+
+def _compare(symbol: str, lane: Any, how: str) -> Any:
+    """A function that compares sixteen words with a value, to sixteen bits."""
+
+    @intrinsic
+    def compare(typing_context: Any, array: Any, address: Any, bound: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.VectorType(lane, LANES)
+            loaded = load_words(builder, arguments[0], arguments[1], vector)
+            found = getattr(builder, how)(symbol, loaded, repeat_word(builder, arguments[2], vector))
+            return builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
+
+        return types.uint64(array, address, bound), generate
+
+    return compare
+
+
+int_eq = _compare("==", ir.IntType(64), "icmp_signed")
+int_lt = _compare("<", ir.IntType(64), "icmp_signed")
+int_le = _compare("<=", ir.IntType(64), "icmp_signed")
+int_gt = _compare(">", ir.IntType(64), "icmp_signed")
+int_ge = _compare(">=", ir.IntType(64), "icmp_signed")
+int_ne = _compare("!=", ir.IntType(64), "icmp_signed")
+float_eq = _compare("==", ir.DoubleType(), "fcmp_ordered")
+float_lt = _compare("<", ir.DoubleType(), "fcmp_ordered")
+float_le = _compare("<=", ir.DoubleType(), "fcmp_ordered")
+float_gt = _compare(">", ir.DoubleType(), "fcmp_ordered")
+float_ge = _compare(">=", ir.DoubleType(), "fcmp_ordered")
+float_ne = _compare("!=", ir.DoubleType(), "fcmp_unordered")
+
+
 @inner
 def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-untyped-def]
     """Bit j < count says whether S[address + j] `operator` the value with these bits.
@@ -94,95 +151,44 @@ def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-unty
     Works on 16 words at a time, whatever lies behind the last; bits from `count` on mean nothing.
     """
     mask = np.uint64(0)
-    parts = np.uint64((count + 15) >> 4)
-    if operator < FLOAT:
-        v = np.int64(bits)
-        if operator == EQ:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] == v) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == LT:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] < v) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == LE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] <= v) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == GT:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] > v) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == GE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] >= v) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == NE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(S[a + j] != v) << j
-                mask |= some << (part << np.uint64(4))
-    else:
-        f = float_of(np.int64(bits))
-        if operator == FLOAT + EQ:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] == f) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == FLOAT + LT:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] < f) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == FLOAT + LE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] <= f) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == FLOAT + GT:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] > f) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == FLOAT + GE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] >= f) << j
-                mask |= some << (part << np.uint64(4))
-        elif operator == FLOAT + NE:
-            for part in range(parts):
-                a = np.uint64(address) + (part << np.uint64(4))
-                some = np.uint64(0)
-                for j in range(np.uint64(16)):
-                    some |= np.uint64(F[a + j] != f) << j
-                mask |= some << (part << np.uint64(4))
+    v = np.int64(bits)
+    f = float_of(v)
+    if operator == EQ:
+        for shift in range(0, count, LANES):
+            mask |= int_eq(S, address + shift, v) << np.uint64(shift)
+    elif operator == LT:
+        for shift in range(0, count, LANES):
+            mask |= int_lt(S, address + shift, v) << np.uint64(shift)
+    elif operator == LE:
+        for shift in range(0, count, LANES):
+            mask |= int_le(S, address + shift, v) << np.uint64(shift)
+    elif operator == GT:
+        for shift in range(0, count, LANES):
+            mask |= int_gt(S, address + shift, v) << np.uint64(shift)
+    elif operator == GE:
+        for shift in range(0, count, LANES):
+            mask |= int_ge(S, address + shift, v) << np.uint64(shift)
+    elif operator == NE:
+        for shift in range(0, count, LANES):
+            mask |= int_ne(S, address + shift, v) << np.uint64(shift)
+    elif operator == FLOAT + EQ:
+        for shift in range(0, count, LANES):
+            mask |= float_eq(F, address + shift, f) << np.uint64(shift)
+    elif operator == FLOAT + LT:
+        for shift in range(0, count, LANES):
+            mask |= float_lt(F, address + shift, f) << np.uint64(shift)
+    elif operator == FLOAT + LE:
+        for shift in range(0, count, LANES):
+            mask |= float_le(F, address + shift, f) << np.uint64(shift)
+    elif operator == FLOAT + GT:
+        for shift in range(0, count, LANES):
+            mask |= float_gt(F, address + shift, f) << np.uint64(shift)
+    elif operator == FLOAT + GE:
+        for shift in range(0, count, LANES):
+            mask |= float_ge(F, address + shift, f) << np.uint64(shift)
+    elif operator == FLOAT + NE:
+        for shift in range(0, count, LANES):
+            mask |= float_ne(F, address + shift, f) << np.uint64(shift)
     return mask
 
 
@@ -279,6 +285,7 @@ __all__ = [
     "bits_of",
     "compare_block",
     "compare_one",
+    "count_bits",
     "first_after",
     "first_at_least",
     "float_of",

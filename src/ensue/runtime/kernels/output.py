@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link_last, trailing_zeros, value
+from ensue.runtime.kernels.blocks import count_bits, link_last, value
+from ensue.runtime.kernels.columns import AT_ONCE, SPARE, copy_chosen, fill
 from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.kernels.machine import element, element_row, list_length
 from ensue.runtime.kernels.scan import block_mask, next_row
@@ -69,12 +70,12 @@ from ensue.runtime.layout import (
     S_NOW,
     S_OUT,
     S_ROOM,
+    S_STRIDE,
     SOURCE_ROW,
     SOURCE_STORE,
     ST_MODE,
     ST_PREDICATE,
     ST_PREDICATES,
-    STACK,
     T_END,
     T_KEY,
     T_POSITION,
@@ -127,18 +128,42 @@ def total_elements(P, S, program):  # type: ignore[no-untyped-def]
 
 
 @inner
+def fill_variable(P, S, O, program, k, start, count):  # type: ignore[no-untyped-def]
+    """Write what variable k is bound to for `count` matches from `start` on."""
+    record = P[program + G_EMIT_TABLE] + 3 * k
+    word = np.int64(-1)  # a variable of another branch
+    if P[record] == EMIT_ROW:
+        word = value(S, P[record + 1], P[record + 2])
+    if count == 1:
+        O[k * S[S_STRIDE] + start] = word
+    else:
+        fill(O, k * S[S_STRIDE] + start, count, word)
+
+
+@inner
+def count_written(P, S, count):  # type: ignore[no-untyped-def]
+    """Count matches that were written by columns."""
+    S[S_OUT] += count * P[P_WIDTH]
+    S[S_MATCHES] += count
+
+
+@inner
 def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def]
     """Write the match in hand to the output block."""
+    if P[P_HEAD] == 0:
+        for k in range(P[program + G_EMITS]):
+            fill_variable(P, S, O, program, k, S[S_MATCHES], 1)
+        count_written(P, S, 1)
+        return
     o = S[S_OUT]
     start = o
     if P[P_KLEENE] == 1:
         o += 1
-    if P[P_HEAD] > 0:
-        O[o] = P[program + G_BRANCH]
-        O[o + 1] = begin
-        O[o + 2] = end
-        O[o + 3] = detected
-        o += 4
+    O[o] = P[program + G_BRANCH]
+    O[o + 1] = begin
+    O[o + 2] = end
+    O[o + 3] = detected
+    o += 4
     table = P[program + G_EMIT_TABLE]
     for k in range(P[program + G_EMITS]):
         kind = P[table + 3 * k]
@@ -166,78 +191,66 @@ def emit(P, S, O, program, begin, end, detected):  # type: ignore[no-untyped-def
 def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-def]
     """Write a match for each row of a flat last step; False if the output block is full.
 
-    A match differs from the next one only in what this step binds, so the record is made once and copied.
+    A match differs from the next one only in what this step binds: all else is written once for all of them.
     """
-    width = P[P_WIDTH]
-    head = P[P_HEAD]
+    if P[P_HEAD] > 0:
+        while S[S_OUT] + P[P_WIDTH] <= S[S_ROOM]:
+            if not next_row(P, S, F, R, step, depth):
+                return True
+            begin = min(S[DEPTH_BEGIN + depth - 1], value(S, depth, C_BEGIN))
+            emit(P, S, O, program, begin, S[S_NOW], S[S_NOW])
+        return False
     table = P[program + G_EMIT_TABLE]
-    varying = 0
-    S[STACK] = P[program + G_BRANCH]
-    S[STACK + 2] = S[S_NOW]
-    S[STACK + 3] = S[S_NOW]
-    for k in range(P[program + G_EMITS]):
-        S[STACK + head + k] = -1
-        if P[table + 3 * k] == EMIT_ROW:
-            if P[table + 3 * k + 1] == depth:
-                S[STACK + 128 + 2 * varying] = head + k
-                S[STACK + 129 + 2 * varying] = P[table + 3 * k + 2]
-                varying += 1
-            else:
-                S[STACK + head + k] = value(S, P[table + 3 * k + 1], P[table + 3 * k + 2])
+    emits = P[program + G_EMITS]
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
-    before = S[DEPTH_BEGIN + depth - 1]
-    o = S[S_OUT]
-    start = o
-    room = S[S_ROOM]
-    if P[step + ST_MODE] == MODE_CHAIN or head > 0 or varying > 1 or width > 4:
-        while o + width <= room and next_row(P, S, F, R, step, depth):
-            row = S[SOURCE_ROW + depth]
-            for k in range(width):
-                O[o + k] = S[STACK + k]
-            if head > 0:
-                O[o + 1] = min(before, S[offset + C_BEGIN * capacity + row])
-            for k in range(varying):
-                O[o + S[STACK + 128 + 2 * k]] = S[offset + S[STACK + 129 + 2 * k] * capacity + row]
-            o += width
-        S[S_OUT] = o
-        S[S_MATCHES] += (o - start) // width
-        return o + width <= room
-    # up to four sequence numbers, one of them from here: words in registers, four written whatever the width
-    first = S[STACK]
-    second = S[STACK + 1]
-    third = S[STACK + 2]
-    fourth = S[STACK + 3]
-    place = S[STACK + 128]
-    column = offset + S[STACK + 129] * capacity
-    predicates = P[step + ST_PREDICATES]
-    conditions = P[step + ST_PREDICATE]
-    mask = np.uint64(S[DEPTH_MASK + depth])
-    block = S[DEPTH_BLOCK + depth]
-    high = S[DEPTH_HIGH + depth]
-    room -= 4
-    while True:
-        while mask != np.uint64(0) and o <= room:
-            row = block + np.int64(trailing_zeros(mask))
-            mask &= mask - np.uint64(1)
-            O[o] = first
-            O[o + 1] = second
-            O[o + 2] = third
-            O[o + 3] = fourth
-            O[o + place] = S[column + row]
-            o += width
-        if mask != np.uint64(0):
-            break
-        block += 64
-        if block >= high:
-            break
-        mask = block_mask(P, S, F, conditions, predicates, offset + block, capacity, high - block)
-    S[DEPTH_MASK + depth] = np.int64(mask)
-    S[DEPTH_BLOCK + depth] = block
-    S[S_OUT] = o
-    S[S_MATCHES] += (o - start) // width
-    return mask == np.uint64(0)
+    stride = S[S_STRIDE]
+    start = S[S_MATCHES]
+    m = start
+    done = False
+    if P[step + ST_MODE] == MODE_CHAIN:
+        while m + AT_ONCE <= stride:
+            if not next_row(P, S, F, R, step, depth):
+                done = True
+                break
+            for k in range(emits):
+                if P[table + 3 * k] == EMIT_ROW and P[table + 3 * k + 1] == depth:
+                    O[k * stride + m] = S[offset + P[table + 3 * k + 2] * capacity + S[SOURCE_ROW + depth]]
+            m += 1
+    else:
+        mask = np.uint64(S[DEPTH_MASK + depth])
+        block = S[DEPTH_BLOCK + depth]
+        high = S[DEPTH_HIGH + depth]
+        while True:
+            while mask == np.uint64(0) and not done:
+                block += 64
+                done = block >= high
+                if not done:
+                    mask = block_mask(
+                        P,
+                        S,
+                        F,
+                        P[step + ST_PREDICATE],
+                        P[step + ST_PREDICATES],
+                        offset + block,
+                        capacity,
+                        high - block,
+                    )
+            if done or m + SPARE > stride:
+                break
+            for k in range(emits):
+                if P[table + 3 * k] == EMIT_ROW and P[table + 3 * k + 1] == depth:
+                    copy_chosen(S, O, offset + P[table + 3 * k + 2] * capacity + block, k * stride + m, mask)
+            m += count_bits(mask)
+            mask = np.uint64(0)
+        S[DEPTH_MASK + depth] = np.int64(mask)
+        S[DEPTH_BLOCK + depth] = block
+    for k in range(emits):
+        if P[table + 3 * k] != EMIT_ROW or P[table + 3 * k + 1] != depth:
+            fill_variable(P, S, O, program, k, start, m - start)
+    count_written(P, S, m - start)
+    return done
 
 
 @inner

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import compare_block, first_after, first_at_least, trailing_zeros, value
+from ensue.runtime.kernels.blocks import compare_block, count_bits, first_after, first_at_least, trailing_zeros
+from ensue.runtime.kernels.columns import SPARE, copy_chosen, fill
 from ensue.runtime.kernels.compiled import inner
+from ensue.runtime.kernels.output import count_written, fill_variable
 from ensue.runtime.kernels.scan import block_mask, is_missing, reference
 from ensue.runtime.layout import (
+    C_END,
     DEPTH_BLOCK,
     DEPTH_HIGH,
     DEPTH_MASK,
@@ -26,12 +29,10 @@ from ensue.runtime.layout import (
     HEADER,
     HEADERS,
     MOST_WORDS,
-    P_WIDTH,
     PREDICATE_RECORD,
     REFERENCE_RECORD,
     S_MATCHES,
-    S_OUT,
-    S_ROOM,
+    S_STRIDE,
     SOURCE_ROW,
     SOURCE_STORE,
     ST_LOWER,
@@ -45,11 +46,11 @@ from ensue.runtime.layout import (
     STEP_RECORD,
 )
 
-# On the stack: the words of a match, then what of them an inner row brings (word, column), an outer row, and the inner
-# step's comparisons (operator, column, place of the other value, 1 if that place is the outer row's).
-INNERS = STACK + MOST_WORDS
-OUTERS = STACK + 3 * MOST_WORDS
-COMPARED = STACK + 5 * MOST_WORDS
+# On the stack: what of a match an inner row brings (where its column of the output begins, and the row's), likewise an
+# outer row, and the inner step's comparisons (operator, column, place of the other value, 1 if it is the outer row's).
+INNERS = STACK
+OUTERS = STACK + 2 * MOST_WORDS
+COMPARED = STACK + 4 * MOST_WORDS
 
 NOWHERE = np.iinfo(
     np.int64
@@ -57,10 +58,20 @@ NOWHERE = np.iinfo(
 
 
 @inner
+def first_from(S, header, near, high, time):  # type: ignore[no-untyped-def]
+    """The first row in [near, high) whose end is at least `time`, which is likely to be near."""
+    base = S[header + H_OFFSET] + C_END * S[header + H_CAPACITY]
+    for _ in range(4):
+        if near >= high or S[base + near] >= time:
+            return near
+        near += 1
+    return first_at_least(S, header, near, high, time)
+
+
+@inner
 def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def]
     """Write a match for each pair of rows; False if the output block is full, to go on later from what S says."""
     last = step + STEP_RECORD
-    width = P[P_WIDTH]
     header = HEADERS + S[SOURCE_STORE + depth] * HEADER
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
@@ -72,20 +83,19 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
     inners = 0
     outers = 0
     table = P[program + G_EMIT_TABLE]
-    for k in range(P[program + G_EMITS]):
-        S[STACK + k] = -1
+    emits = P[program + G_EMITS]
+    stride = S[S_STRIDE]
+    for k in range(emits):
         if P[table + 3 * k] == EMIT_ROW:
             source = P[table + 3 * k + 1]
             if source == depth + 1:
-                S[INNERS + 2 * inners] = k
+                S[INNERS + 2 * inners] = k * stride
                 S[INNERS + 2 * inners + 1] = below_offset + P[table + 3 * k + 2] * below_capacity
                 inners += 1
             elif source == depth:
-                S[OUTERS + 2 * outers] = k
+                S[OUTERS + 2 * outers] = k * stride
                 S[OUTERS + 2 * outers + 1] = offset + P[table + 3 * k + 2] * capacity
                 outers += 1
-            else:
-                S[STACK + k] = value(S, source, P[table + 3 * k + 2])
 
     # the inner step's range as far as the outer row does not bound it
     lowest = S[below + H_HEAD]
@@ -134,11 +144,12 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
         mask = np.uint64(S[DEPTH_MASK + depth + 1])
         block = S[DEPTH_BLOCK + depth + 1]
         high = S[DEPTH_HIGH + depth + 1]
-    o = S[S_OUT]
-    start = o
-    room = S[S_ROOM] - max(width, 8)
+    near = lowest
+    near_time = np.int64(NOWHERE)
+    start = S[S_MATCHES]
+    m = start
     full = False
-    while True:
+    while not full:
         if not going:
             while outer_mask == np.uint64(0):
                 outer_block += 64
@@ -153,16 +164,18 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
             outer_mask &= outer_mask - np.uint64(1)
             high = highest
             low = lowest
-            if upper != NOWHERE:
-                high = first_at_least(S, below, low, high, S[upper + row])
+            if upper != NOWHERE:  # mostly rows come in the order of the times that bound them
+                time = S[upper + row]
+                near = first_from(S, below, near if time >= near_time else low, high, time)
+                near_time = time
+                high = near
             if lower != NOWHERE:
                 low = first_after(S, below, low, high, S[lower + row])
             if low >= high:
                 continue
             block = low - 64
-        for k in range(outers):
-            S[STACK + S[OUTERS + 2 * k]] = S[S[OUTERS + 2 * k + 1] + row]
         going = False
+        first = m
         while True:
             while mask == np.uint64(0):
                 block += 64
@@ -185,56 +198,21 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
                         break
             if mask == np.uint64(0):
                 break
-            if inners == 1 and width <= 8:
-                # one word from the row, the others in registers; four or eight are written whatever the width
-                place = S[INNERS]
-                column = S[INNERS + 1] + block
-                w0 = S[STACK]
-                w1 = S[STACK + 1]
-                w2 = S[STACK + 2]
-                w3 = S[STACK + 3]
-                if width <= 4:
-                    while mask != np.uint64(0) and o <= room:
-                        bit = np.int64(trailing_zeros(mask))
-                        mask &= mask - np.uint64(1)
-                        O[o] = w0
-                        O[o + 1] = w1
-                        O[o + 2] = w2
-                        O[o + 3] = w3
-                        O[o + place] = S[column + bit]
-                        o += width
-                else:
-                    w4 = S[STACK + 4]
-                    w5 = S[STACK + 5]
-                    w6 = S[STACK + 6]
-                    w7 = S[STACK + 7]
-                    while mask != np.uint64(0) and o <= room:
-                        bit = np.int64(trailing_zeros(mask))
-                        mask &= mask - np.uint64(1)
-                        O[o] = w0
-                        O[o + 1] = w1
-                        O[o + 2] = w2
-                        O[o + 3] = w3
-                        O[o + 4] = w4
-                        O[o + 5] = w5
-                        O[o + 6] = w6
-                        O[o + 7] = w7
-                        O[o + place] = S[column + bit]
-                        o += width
-            else:
-                while mask != np.uint64(0) and o <= room:
-                    bit = np.int64(trailing_zeros(mask))
-                    mask &= mask - np.uint64(1)
-                    for k in range(width):
-                        O[o + k] = S[STACK + k]
-                    for k in range(inners):
-                        O[o + S[INNERS + 2 * k]] = S[S[INNERS + 2 * k + 1] + block + bit]
-                    o += width
-            if mask != np.uint64(0):
-                full = True
+            full = m + SPARE > stride
+            if full:
                 break
-        if full:
-            break
+            for k in range(inners):
+                copy_chosen(S, O, S[INNERS + 2 * k + 1] + block, S[INNERS + 2 * k] + m, mask)
+            m += count_bits(mask)
+            mask = np.uint64(0)
+        if m > first:
+            for k in range(outers):
+                fill(O, S[OUTERS + 2 * k] + first, m - first, S[S[OUTERS + 2 * k + 1] + row])
+    for k in range(emits):  # what is the same in all of them
+        source = P[table + 3 * k + 1]
+        if P[table + 3 * k] != EMIT_ROW or (source != depth and source != depth + 1):
+            fill_variable(P, S, O, program, k, start, m - start)
+    count_written(P, S, m - start)
     S[DEPTH_MASK + depth] = np.int64(outer_mask)
     S[DEPTH_BLOCK + depth] = outer_block
     S[SOURCE_ROW + depth] = row
@@ -242,6 +220,4 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
     S[DEPTH_MASK + depth + 1] = np.int64(mask)
     S[DEPTH_BLOCK + depth + 1] = block
     S[DEPTH_HIGH + depth + 1] = high
-    S[S_OUT] = o
-    S[S_MATCHES] += (o - start) // width
     return not full

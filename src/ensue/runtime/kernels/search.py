@@ -49,6 +49,7 @@ from ensue.runtime.layout import (
     MODE_KLEENE,
     NULL,
     OUTPUT_FULL,
+    P_HEAD,
     P_KLEENE,
     P_LIST_STORE,
     P_PENDING_TABLE,
@@ -56,9 +57,11 @@ from ensue.runtime.layout import (
     PENDING_DEADLINE,
     PENDING_RECORD,
     S_DEPTH,
+    S_MATCHES,
     S_NOW,
     S_OUT,
     S_ROOM,
+    S_STRIDE,
     SOURCE_ROW,
     SOURCE_STORE,
     ST_AFTER,
@@ -113,7 +116,10 @@ def lacks_room(P, S, O, program, step, last):  # type: ignore[no-untyped-def]
     if not last:
         return DONE
     complete = P[program + G_COMPLETE]
-    if complete == COMPLETE_EMIT or P[program + G_MAYBES] > 0:
+    if P[P_HEAD] == 0:
+        if complete == COMPLETE_EMIT and S[S_MATCHES] >= S[S_STRIDE]:
+            return OUTPUT_FULL
+    elif complete == COMPLETE_EMIT or P[program + G_MAYBES] > 0:
         words = P[P_WIDTH]
         if P[P_KLEENE] == 1:
             words += total_elements(P, S, program) + 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ensue.runtime.kernels.blocks import floats, link_last, trailing_zeros, words
+from ensue.runtime.kernels.columns import column_stride
 from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.kernels.output import emit_waiting
 from ensue.runtime.kernels.scan import LATEST
@@ -45,6 +46,7 @@ from ensue.runtime.layout import (
     P_PARTITION_COLUMNS,
     P_PENDING_TABLE,
     P_PENDINGS,
+    P_WIDTH,
     P_WINDOW,
     PENDING_DEADLINE,
     PENDING_RECORD,
@@ -61,6 +63,7 @@ from ensue.runtime.layout import (
     S_PROGRAM,
     S_ROOM,
     S_ROW,
+    S_STRIDE,
     STORE_FULL,
     T_ATTRIBUTES,
     T_BEGIN,
@@ -211,6 +214,7 @@ def step(program, state, ranks, batch, output, rows):  # type: ignore[no-untyped
     """
     P, S, F, R, B, O = words(program), words(state), floats(state), words(ranks), words(batch), words(output)
     S[S_ROOM] = len(output)
+    S[S_STRIDE] = column_stride(len(output), P[P_WIDTH])
     stride = batch.shape[1]
     row = S[S_ROW]
     while row < rows:
