@@ -20,13 +20,11 @@ REASONS: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as many events a CPU second ensue works through as the best of some peers."""
+    """How many times the CPU time of ensue the best of some peers takes for the same events."""
 
     times: float
     peer: str
-    is_whole: (
-        bool  # whether the peer got through all events; else it is measured on the first, with a window not yet full
-    )
+    is_whole: bool  # whether the peer got through all events; else both are measured on those that it managed
 
 
 class Table:
@@ -75,11 +73,16 @@ class Table:
 
     def ratio(self, cell: Cell, peers: Sequence[str], own: str = OWN) -> Ratio | None:
         """ensue against the best of some peers in a cell."""
-        mine, peer = self.rate(cell, own), self.best(cell, peers)
-        if mine is None or peer is None:
+        ratios = [ratio for peer in peers if (ratio := self._ratio_to(cell, peer, own)) is not None]
+        return min(ratios, key=lambda ratio: ratio.times, default=None)
+
+    def _ratio_to(self, cell: Cell, peer: str, own: str) -> Ratio | None:
+        mine, theirs, entry = self.rate(cell, own), self.rate(cell, peer), self.get(cell, peer)
+        if not mine or not theirs or entry is None or entry.reading is None:
             return None
-        entry = self.get(cell, peer)
-        return Ratio(mine / (self.rate(cell, peer) or 1.0), peer, entry is not None and entry.is_whole)
+        if own == OWN and not entry.is_whole and entry.own_cpu:
+            return Ratio(entry.reading.cpu / entry.own_cpu, peer, is_whole=False)
+        return Ratio(mine / theirs, peer, entry.is_whole)
 
     def behind(self) -> list[str]:
         """The cells in which a peer wins, with the reason."""

@@ -23,6 +23,7 @@ class Entry:
     reading: Reading | None
     reason: str = ""  # why the engine was left out
     expected: int | None = None  # what ensue finds in the same events
+    own_cpu: float | None = None  # and the CPU seconds that it takes for them
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +57,7 @@ class Entry:
         """The entry that `to_json` wrote."""
         given = json.loads(line)
         reading = Reading(**given["reading"]) if given["reading"] else None
-        return cls(Job(**given["job"]), reading, given["reason"], given["expected"])
+        return cls(Job(**given["job"]), reading, given["reason"], given["expected"], given["own_cpu"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +100,15 @@ def measure_all(
 
 
 class Expected:
-    """What ensue finds in the first events of a cell, worked out once for each number of events."""
+    """What ensue makes of the first events of a cell, worked out once for each number of events."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, int, int], int] = {}
+        self._known: dict[tuple[str, str, int, int], Reading] = {}
 
-    def __call__(self, job: Job, stream: Stream, events: int) -> int:
+    def __call__(self, job: Job, stream: Stream, events: int) -> Reading:
         place = (*job.cell, events)
         if place not in self._known:
-            self._known[place] = ensue_local.count_matches(job, stream, events)
+            self._known[place] = ensue_local.run_first(job, stream, events)
         return self._known[place]
 
 
@@ -117,8 +118,10 @@ def measure_one(engine: Engine, job: Job, stream: Stream, workers: Workers, expe
     if reason:
         return Entry(job, None, reason)
     reading = workers.run(engine, job)
-    is_counted = reading.events > 0 and reading.matches is not None
-    return Entry(job, reading, expected=expect(job, stream, reading.events) if is_counted else None)
+    if not reading.events or reading.matches is None:
+        return Entry(job, reading)
+    own = expect(job, stream, reading.events)
+    return Entry(job, reading, expected=own.matches, own_cpu=own.cpu)
 
 
 def read_log(log: Path) -> list[Entry]:

@@ -19,8 +19,8 @@ TYPICAL = 100
 """The number of live events that the summary is about."""
 
 STAR = (
-    "`*`: the peer did not get through all events within its time; its rate is that of the first ones, some of them "
-    "before the window was full"
+    "`*`: the peer did not get through all events within its time; it is compared with what ensue takes for the first "
+    "events that it managed"
 )
 
 

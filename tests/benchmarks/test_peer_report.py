@@ -1,6 +1,7 @@
 """What the report says of readings."""
 
 import re
+from dataclasses import replace
 
 from benchmarks.peers import report
 from benchmarks.peers.cells import Job, Reading
@@ -45,6 +46,12 @@ def test_a_run_that_was_cut_short_is_marked():
     table = Table([entry("ensue", 1e6), entry("flink", 1e3, events=250)])
     assert report.summary(table).rows[0][3] == "1000x* Flink CEP"
     assert report.rates(table).rows[0][-1] == "1k (first 250)"
+
+
+def test_who_was_cut_short_is_compared_over_the_same_events():
+    short = replace(entry("flink", 1e3, events=250), own_cpu=0.005)  # 250 events in 0.25 s
+    assert report.summary(Table([entry("ensue", 1e6), short])).rows[0][3] == "50x* Flink CEP"
+    assert Entry.from_json(short.to_json()) == short
 
 
 def test_growth_needs_several_windows():
