@@ -109,13 +109,36 @@ class Chunk:
         )
 
 
+class Tail:
+    """Rows that come one by one: a chunk once someone looks at them; the store then begins another tail."""
+
+    __slots__ = ("chunk", "rows", "seqs")
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
+        self.rows: list[Mapping[str, Any]] = []
+        self.chunk: Chunk | None = None
+
+    def close(self, schema: Schema) -> Chunk:
+        """The rows as a chunk, to which nothing is added any more."""
+        if self.chunk is None:
+            self.chunk = Chunk(np.array(self.seqs, dtype=np.int64), schema, rows=self.rows)
+        return self.chunk
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RowView:
-    """The rows that a store held at some moment. Cheap to make; it stays as it is whatever the store does then."""
+    """The rows that a store held at some moment, at least: whatever the store does then, they stay. Cheap to make."""
 
-    chunks: tuple[Chunk, ...]
+    settled: tuple[Chunk, ...]
+    tail: Tail
     schema: Schema
     base: pa.Schema
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """The rows, by ascending sequence number."""
+        return (*self.settled, self.tail.close(self.schema)) if self.tail.seqs else self.settled
 
     def layout(self) -> pa.Schema:
         """The columns of the rows."""
@@ -175,15 +198,12 @@ class RowStore:
         self.schema = schema
         self._base = plain_layout(layout) if layout is not None else None
         self._chunks: list[Chunk] = []
-        self._new_seqs: list[
-            int
-        ] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
-        self._new_rows: list[Mapping[str, Any]] = []
+        self._tail = Tail()
         self.lost = (-1, NULL)  # the number and the end of the last row that was forgotten; all later ones are there
         self._unkept: npt.NDArray[np.bool_] | None = None  # rows of the last chunk to keep, once it must stay longer
 
     def __len__(self) -> int:
-        return sum(map(len, self._chunks)) + len(self._new_seqs)
+        return sum(map(len, self._chunks)) + len(self._tail.seqs)
 
     def append(self, batch: EventBatch, keep: npt.NDArray[np.bool_] | None = None) -> None:
         """Store the rows of a batch, or those that the mask keeps. Later rows must have greater sequence numbers."""
@@ -202,8 +222,10 @@ class RowStore:
 
     def append_one(self, seq: int, row: Mapping[str, Any]) -> None:
         """Store one row that was accepted; the mapping must not be changed afterwards."""
-        self._new_seqs.append(seq)
-        self._new_rows.append(row)
+        if self._tail.chunk is not None:
+            self._settle()
+        self._tail.seqs.append(seq)
+        self._tail.rows.append(row)
 
     def take(self, seqs: Int64s) -> pa.Table:
         """The rows with these sequence numbers, in this order; a number may come more than once."""
@@ -211,11 +233,10 @@ class RowStore:
 
     def view(self) -> RowView:
         """The rows as they are now, for results that are made later."""
-        self._settle()
         base = self._base
         if base is None:
             base = pa.schema([(name, arrow_type(dtype)) for name, dtype in self.schema.columns.items()])
-        return RowView(tuple(self._chunks), self.schema, base)
+        return RowView(tuple(self._chunks), self._tail, self.schema, base)
 
     def first_after(self, time: int) -> int | None:
         """The sequence number of the first row that ends after a time; None if there is none."""
@@ -348,11 +369,10 @@ class RowStore:
 
     def _settle(self) -> None:
         """Rows that came one by one become a chunk."""
-        if self._new_seqs:
+        if self._tail.seqs:
             self._thin()
-            seqs = np.array(self._new_seqs, dtype=np.int64)
-            self._chunks.append(Chunk(seqs, self.schema, rows=self._new_rows))
-            self._new_seqs, self._new_rows = [], []
+            self._chunks.append(self._tail.close(self.schema))
+            self._tail = Tail()
             self._merge()
 
     def _merge(self) -> None:
