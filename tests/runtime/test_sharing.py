@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import ensue
+from ensue.errors import LimitError
 from ensue.language import parse_query
 from ensue.options import Options
 from ensue.pattern.normalize import normalize
@@ -16,6 +19,7 @@ from ensue.planning.aggregates import Counters, plan_aggregates
 from ensue.planning.sharing import choose_sharing, expected_saving
 from ensue.planning.sub_patterns import share_counters
 from ensue.runtime.engine import Engine
+from ensue.runtime.sub_patterns import SubPatternEvaluator as Shared
 from ensue.testing.harness import describe_rows
 from ensue.testing.random_queries import POINT_SCHEMA
 
@@ -36,18 +40,20 @@ def random_workload(rng: random.Random) -> str:
         start = rng.randint(0, len(string) - size)
         types = [kind if rng.random() < 0.9 else "E" for kind in string[start : start + size]]
         names = "abcd"[:size] if size > 1 else "b"
-        items = ", ".join(f"{kind} {name}" for kind, name in zip(types, names, strict=True))
+        items = [f"{kind} {name}" for kind, name in zip(types, names, strict=True)]
+        absent = [] if size == 1 or rng.random() < 0.6 else ["m", "n"][: rng.randint(1, 2)]
+        for place, name in zip(rng.choices(range(1, size), k=2) if absent else (), absent, strict=False):
+            items.insert(place, f"!{rng.choice('ABCDE')} {name}")
         conditions = [f"{rng.choice(names)}.x > {rng.randint(0, 2)}"] if rng.random() < 0.3 else []
         key = rng.choice(kinds)
         if key.startswith("tie") and size > 1:
-            conditions.append(" = ".join(f"{name}.k" for name in names))
+            conditions += [" = ".join(f"{name}.k" for name in names), *(f"{name}.k = a.k" for name in absent)]
             key = "" if key == "tie" else f"GROUP BY {rng.choice(names)}.k"
         key = "" if key.startswith("tie") else key
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         told = rng.choice(AGGREGATES) if size > 1 else rng.choice(("COUNT(*)", "SUM(b.x)"))
-        texts.append(
-            f"QUERY q{number} PATTERN SEQ({items}) {where} {rng.choice(windows[:1] * 4 + windows)} AGG {told} {key}"
-        )
+        pattern, within = f"PATTERN SEQ({', '.join(items)}) {where}", rng.choice(windows[:1] * 4 + windows)
+        texts.append(f"QUERY q{number} {pattern} {within} AGG {told} {key}")
     return ";\n".join(texts)
 
 
@@ -82,7 +88,7 @@ def run_cut(queries: Sequence[Query], events: list[dict[str, Any]], rng: random.
 
 
 def test_shared_is_unshared_is_enumeration() -> None:
-    total, shared = 0, Counter[int]()
+    total, shared, cleared = 0, Counter[int](), 0
     for seed in range(150):
         rng = random.Random(seed)
         text, events = random_workload(rng), random_events(rng)
@@ -99,22 +105,37 @@ def test_shared_is_unshared_is_enumeration() -> None:
                 assert not difference, "\n".join([f"seed {seed}", str(query), *map(str, events), *difference])
             total += len(expected)
         shared.update(len(tally.names) for tally in engine._tallies)
+        cleared += sum(len(t.evaluator.patterns.sinces) for t in engine._tallies if isinstance(t.evaluator, Shared))
     assert total > 1500
     assert sum(n * times for n, times in shared.items() if n > 1) > 300, shared
+    assert cleared > 80
 
 
 def test_sums_that_may_outgrow_a_word_are_counted_anew_with_two() -> None:
     """Where they may: the D events before the others make no match. The other query has all of them in common."""
-    kinds = "D" * 300 + "A" * 99 + "B" * 99 + "C" * 99 + "D" * 99
+    kinds = "D" * 300 + "A" * 99 + "B" * 49 + "E" + "B" * 50 + "C" * 99 + "D" * 99
     text = "QUERY {} PATTERN SEQ({}) WITHIN {} AGG COUNT(*), SUM(a.x) AS total {}"
     for key in ("", "GROUP BY k", "PARTITION BY k"):
         events = [{"type": kind, "ts": n, "x": 3**22, "k": 1} for n, kind in enumerate(kinds)]
         small = text.format("small", "A a, B b", 10_000, key)
         large = text.format("large", "A a, B b, C c, D d", 10_000, key)
-        found = rows_of([ensue.run(events, f"{small};\n{large}")])
+        cleared = text.format("cleared", "A a, B b, !E e, C c, D d", 10_000, key)
+        found = rows_of([ensue.run(events, f"{small};\n{large};\n{cleared}")])
         assert [row["count"] for row in found["large"][300:]] == [99**3 * n for n in range(1, 100)]
         assert [row["total"] for row in found["large"][300:]] == [99**3 * 3**22 * n for n in range(1, 100)]
+        assert [row["total"] for row in found["cleared"][300:]] == [50 * 99**2 * 3**22 * n for n in range(1, 100)]
         assert [row["total"] for row in found["small"]] == [99 * 3**22 * n for n in range(1, 100)]
+
+
+def test_what_an_absent_event_has_cleared_is_not_beyond_all_bounds() -> None:
+    """Without the absence there would be more matches than two words can count."""
+    items = ", ".join(f"A a{n}" for n in range(12))
+    kinds = "A" * 9000 + "C" * 1000 + "NB"
+    events = [{"type": kind, "ts": n} for n, kind in enumerate(kinds)]
+    found = ensue.run(events, f"PATTERN SEQ({items}, C c, !N n, B b) WITHIN 1000000 AGG COUNT(*)")
+    assert [row["count"] for row in found] == [0]
+    with pytest.raises(LimitError, match="beyond 2\\^63"):
+        ensue.run(events, f"PATTERN SEQ({items}, C c, B b) WITHIN 1000000 AGG COUNT(*)")
 
 
 def counters_of(*patterns: str) -> list[Counters]:
@@ -135,6 +156,7 @@ def test_what_is_in_common_is_counted_once() -> None:
     assert nodes("A, B, C", "A, B, D") == 6 + 3  # a prefix: D, BD and ABD are new
     assert nodes("A, B, C, D", "E, B, C, E") == 10 + 6  # a part of the middle: B, C and BC are there already
     assert nodes("A, B, C", "B, C", "C") == 6
+    assert nodes("A, B, C", "A, B, !D, C") == 6 + 7  # AB, B, ABC and BC with D absent; three for what is since a D
     unbounded = "SEQ({}) WITHIN UNBOUNDED AGG COUNT(*)"
     assert nodes(unbounded.format("A, B, C"), unbounded.format("A, B, D")) == 4  # prefixes alone
 

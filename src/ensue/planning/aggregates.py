@@ -116,6 +116,7 @@ class Counters:
     """A query as a machine of columns. `group`: the places of GROUP BY in the key; `window` None: nothing expires.
 
     `chain` are the leaves of the items, in order, of a pattern whose sub-patterns can be counted; else it is empty.
+    `absent` are then the leaves of which no event may lie just before each item.
     """
 
     columns: int
@@ -127,6 +128,7 @@ class Counters:
     group: tuple[int, ...]
     window: int | None
     chain: tuple[int, ...] = ()
+    absent: tuple[tuple[int, ...], ...] = ()
     links: tuple[Link, ...] = ()
 
     @property
@@ -237,9 +239,13 @@ def _choose(counters: Counters) -> tuple[Method, str]:
 
 
 def _inversion_obstacles(counters: Counters) -> list[str]:
+    found = ["an absence"] if counters.has_absences else []
+    return found + _taking_back_obstacles(counters)
+
+
+def _taking_back_obstacles(counters: Counters) -> list[str]:
+    """What cannot be taken back from the numbers that are carried along."""
     found = []
-    if counters.has_absences:
-        found.append("an absence")
     if counters.has_loops:
         found.append("a list without bound")
     kinds = {component.kind for component in counters.components}
@@ -424,22 +430,35 @@ def _make_counters(query: Query, branches: Sequence[Branch], schema: Schema | No
         if len(branches) > 1 or not single or not _is_chain(found):
             raise _Obstacle(f"the condition {links[0].text}, beside a list, an absence or OR,")
         return replace(found, links=tuple(links))
-    return found if query.emit_on_change else replace(found, chain=_find_chain(found))
+    return found if query.emit_on_change else _with_chain(found)
 
 
-def _find_chain(counters: Counters) -> tuple[int, ...]:
-    """The leaves of the items, one after the other, if sub-patterns can be counted and each key or all have a row."""
-    if _inversion_obstacles(counters) or not _is_chain(counters):
-        return ()
+def _with_chain(counters: Counters) -> Counters:
+    """With the items one after the other, if sub-patterns can be counted and each key or all have a row.
+
+    Where events expire there may be absences at one place: two would have to be looked at from each other's events on.
+    """
+    items = [role for role in sorted(counters.roles, key=lambda role: role.order) if not role.resets]
+    if _taking_back_obstacles(counters) or not _follow_each_other(items, counters.accepts):
+        return counters
     if counters.group and len(set(counters.group)) < len(counters.leaves[0].key):
-        return ()
-    return tuple(role.leaf for role in sorted(counters.roles, key=lambda role: role.order))
+        return counters
+    absent = tuple(
+        tuple(sorted({role.leaf for role in counters.roles if place in role.resets})) for place in range(len(items))
+    )
+    if counters.window is not None and sum(map(bool, absent)) > 1:
+        return counters
+    return replace(counters, chain=tuple(role.leaf for role in items), absent=absent)
 
 
 def _is_chain(counters: Counters) -> bool:
-    """Whether each item is one event."""
-    links = [(role.sources, role.targets) for role in sorted(counters.roles, key=lambda role: role.order)]
-    return links == [((k,), (k + 1,)) for k in range(len(links))] and counters.accepts == (len(links),)
+    """Whether each item is one event, and there are no absences."""
+    return _follow_each_other(sorted(counters.roles, key=lambda role: role.order), counters.accepts)
+
+
+def _follow_each_other(roles: Sequence[Role], accepts: tuple[int, ...]) -> bool:
+    links = [(role.sources, role.targets) for role in roles]
+    return links == [((k,), (k + 1,)) for k in range(len(links))] and accepts == (len(links),)
 
 
 def _types_of(names: Sequence[str], schema: Schema | None) -> list[DType | None]:

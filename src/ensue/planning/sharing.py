@@ -7,19 +7,16 @@ all of them: where there are keys, queries that have little in common are better
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ensue.planning.aggregates import Counters
-from ensue.planning.sub_patterns import Leaf, is_total, leaf_of
+from ensue.planning.sub_patterns import Leaf, Run, is_total, number_leaves, runs_of
 
 EVENT = 15.0  # ns for an event, about, as the others: what counts is how they compare
 KEYED = 25.0  # more to find its key
 STEP = 1.3  # ns to change a counter
 FRESH = 0.08  # ns an event for each counter of a key: some events are the first of theirs
-
-_Part: TypeAlias = tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -28,7 +25,7 @@ class _Set:
 
     queries: list[int] = field(default_factory=list)
     leaves: set[int] = field(default_factory=set)
-    parts: set[_Part] = field(default_factory=set)
+    parts: set[Run] = field(default_factory=set)
     rate: float = 0.0
     steps: float = 0.0
 
@@ -43,14 +40,14 @@ class _Set:
         self.rate += sum(rates[leaf] for leaf in other.leaves - self.leaves)
         self.leaves |= other.leaves
         new = other.parts - self.parts
-        self.steps += sum(rates[part[0]] + rates[part[-1]] for part in new)
+        self.steps += sum(_steps(part, rates) for part in new)
         self.parts |= new
 
     def added_cost(self, other: _Set, rates: Sequence[float], keyed: bool) -> float:
         """What the queries of another set cost more in this one."""
         new = [part for part in other.parts if part not in self.parts]
         rate = sum(rates[leaf] for leaf in other.leaves if leaf not in self.leaves)
-        added = rate * EVENT + STEP * sum(rates[part[0]] + rates[part[-1]] for part in new)
+        added = rate * EVENT + STEP * sum(_steps(part, rates) for part in new)
         if keyed:
             fresh = len(new) * (self.rate + rate) + len(self.parts) * rate
             added += rate * KEYED + FRESH * fresh
@@ -110,11 +107,12 @@ def _alike(queries: Sequence[Counters]) -> dict[object, list[int]]:
 
 def _alone(number: int, counters: Counters, leaves: dict[Leaf, int]) -> _Set:
     """A query by itself."""
-    chain = tuple(leaves.setdefault(leaf_of(counters, k), len(leaves)) for k in range(len(counters.chain)))
-    return _Set([number], set(chain), set(_parts(chain, counters.window is not None)))
+    chain, gaps = number_leaves(counters, leaves)
+    used = {*chain, *(leaf for gap in gaps for leaf in gap)}
+    return _Set([number], used, set(runs_of(chain, gaps, expires=counters.window is not None)))
 
 
-def _parts(chain: _Part, expires: bool) -> Iterator[_Part]:
-    for start in range(len(chain) if expires else 1):
-        for stop in range(start + 1, len(chain) + 1):
-            yield chain[start:stop]
+def _steps(run: Run, rates: Sequence[float]) -> float:
+    """How often a counter is changed: by events at either end, or by one that must be absent."""
+    ends = [run[0], run[-1], *run[-2:-1]] if isinstance(run[-1], tuple) else [run[0], run[-1]]
+    return sum(rates[one] if isinstance(one, int) else sum(rates[leaf] for leaf in one) for one in ends)

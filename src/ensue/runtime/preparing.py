@@ -53,12 +53,12 @@ class Selection:
         self._reading = reading
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._values: dict[Expression, npt.NDArray[Any]] = {}
-        self.rows = np.arange(len(batch))
-        if types is not None:
+        if types is None or not len(batch.type_names):
+            self.rows = np.arange(len(batch))
+        else:
             wanted = np.array([name in types for name in batch.type_names], dtype=np.bool_)
-            self.rows = np.flatnonzero(wanted[batch.type_codes]) if len(wanted) else self.rows[:0]
+            self.rows = np.flatnonzero(wanted[batch.type_codes])
         self._is_all = len(self.rows) == len(batch)
-        self.seqs = self.rows + batch.first if batch.seqs is None else batch.seqs[self.rows]
         self.end = batch.end if self._is_all else batch.end[self.rows]
         is_point = batch.begin is batch.end
         self.begin = self.end if is_point else batch.begin if self._is_all else batch.begin[self.rows]
@@ -66,6 +66,12 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def seqs(self) -> Int64s:
+        """The numbers of the events."""
+        batch = self._reading.batch
+        return self.rows + batch.first if batch.seqs is None else batch.seqs[self.rows]
 
     def values(self, expression: Expression) -> npt.NDArray[Any]:
         """The value of an expression for each event, as `evaluate` gives it; not to be written to."""

@@ -7,15 +7,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
 from ensue.events.batch import Int64s
 from ensue.events.schema import Schema
 from ensue.options import Options
+from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query
 from ensue.planning.aggregates import Component, Kind, Method
-from ensue.planning.sub_patterns import Chain, Step, SubPatterns
+from ensue.planning.sub_patterns import SubPatterns
 from ensue.runtime.aggregate_rows import AggregateBlock, no_rows
 from ensue.runtime.aggregate_values import attribute_column, decode_words, key_words, read_value, refuse_rows
 from ensue.runtime.counting import CountingState
@@ -23,9 +25,7 @@ from ensue.runtime.evaluator import NO_RANKS
 from ensue.runtime.kernels import sub_patterns_layout as lay
 from ensue.runtime.preparing import Reading, Selection
 from ensue.runtime.strings import StringTable
-
-_LARGEST = 1 << 18
-_LACKING = {lay.NEED_SLOTS: lay.H_SLOT_ROOM, lay.NEED_ENTRIES: lay.H_ENTRY_ROOM}
+from ensue.runtime.sub_pattern_program import told_nodes, write_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class SubPatternEvaluator:
     options: Options
     strings: StringTable
     program: Int64s
+    told: tuple[tuple[int, ...], ...]  # of each leaf, in the order of its rows' columns
+    places: tuple[dict[Component, int], ...]  # of each query, where its numbers stand among these columns
     types: frozenset[str]
     empty: tuple[AggregateBlock, ...]  # they tell that the queries are there
     seconds: list[float] = field(default_factory=lambda: [0.0])
@@ -49,7 +51,13 @@ class SubPatternEvaluator:
         """Lay out the counters of queries, in the order of the chains of `patterns`."""
         types = frozenset(leaf.type for leaf in patterns.leaves)
         empty = tuple(no_rows(query, query.name or "q1") for query in queries)
-        return cls(tuple(queries), patterns, schema, options, strings, _write_program(patterns), types, empty)
+        told = told_nodes(patterns)
+        places = tuple(
+            {one: told[c.leaves[-1]].index(node) for one, node in zip(c.counters.components, c.outputs, strict=True)}
+            for c in patterns.chains
+        )
+        program = write_program(patterns)
+        return cls(tuple(queries), patterns, schema, options, strings, program, told, places, types, empty)
 
     @property
     def query_names(self) -> tuple[str, ...]:
@@ -89,6 +97,7 @@ class SubPatternEvaluator:
             lay.H_TOTAL_AT: width if self.patterns.totals else 0,
             lay.H_KEY_AT: self.patterns.key,
             lay.H_WORK_AT: int(P[lay.P_LONGEST]),
+            lay.H_LIMITS_AT: len(self.queries) + len(self.patterns.leaves),
         }
         counts = np.zeros(lay.HEADER + sum(sizes.values()), dtype=np.int64)
         place = lay.HEADER
@@ -105,7 +114,7 @@ class SubPatternEvaluator:
         return counts
 
     def _no_rows(self) -> Int64s:
-        weights = int(self.program[lay.P_ENTRY_WIDTH]) - lay.E_WEIGHTS
+        weights = int(self.program[lay.P_WEIGHTS])
         return np.empty((lay.R_KEYS + self.patterns.key + weights, 0), dtype=np.int64)
 
     def load_state(self, arena: Int64s, shed: Sequence[int]) -> CountingState:
@@ -159,28 +168,12 @@ class SubPatternEvaluator:
     def _read(self, reading: Reading, held: Int64s) -> Int64s:
         """Rows behind those held: the events of a batch that are of some leaf, once for each of their leaves."""
         chosen = reading.of(self.types)
-        types = reading.batch.type_names
-        table = np.full(len(types), -1, dtype=np.int64)
-        others: list[tuple[Int64s, int]] = []
-        for number, leaf in enumerate(self.patterns.leaves):
-            if leaf.type not in types:
-                continue
-            code = types.index(leaf.type)
-            if table[code] < 0 and not leaf.filter.expressions:
-                table[code] = number
-                continue
-            here = chosen.codes == code
-            for expression in leaf.filter.expressions:
-                here &= chosen.values(expression) == 1
-            others.append((np.flatnonzero(here), number))
-        leaves = table[chosen.codes] if len(types) else np.empty(0, dtype=np.int64)
+        tables = self._tables(reading.batch.type_names)
         at: Int64s | None = None  # the events, where they are not simply all
-        if others or (table < 0).any():
-            plain = np.flatnonzero(leaves >= 0)
-            at = np.concatenate([plain, *(found for found, _ in others)])
-            leaves = np.concatenate([leaves[plain], *(np.full(len(found), number) for found, number in others)])
-            order = np.argsort(at, kind="stable")
-            at, leaves = at[order], leaves[order]
+        if len(tables) == 1 and not tables[0][0]:
+            leaves = tables[0][1][chosen.codes]
+        else:
+            at, leaves = _find_leaves(chosen, tables)
         whole = np.empty((held.shape[0], held.shape[1] + len(leaves)), dtype=np.int64)
         whole[:, : held.shape[1]] = held
         rows = whole[:, held.shape[1] :]
@@ -190,8 +183,22 @@ class SubPatternEvaluator:
             self._read_values(chosen, rows, leaves, at)
         return whole
 
+    def _tables(self, types: Sequence[str]) -> list[_Table]:
+        """The leaves of types. Several may differ in their keys alone: then several tables have the same conditions."""
+        codes = {name: code for code, name in enumerate(types)}
+        tables: dict[tuple[tuple[Expression, ...], int], Int64s] = {}
+        for number, leaf in enumerate(self.patterns.leaves):
+            if leaf.type in codes:
+                layer = 0
+                while (
+                    tables.setdefault((leaf.filter.expressions, layer), np.full(len(types), -1))[codes[leaf.type]] >= 0
+                ):
+                    layer += 1
+                tables[leaf.filter.expressions, layer][codes[leaf.type]] = number
+        return [(expressions, table) for (expressions, _), table in tables.items()]
+
     def _read_values(self, chosen: Selection, rows: Int64s, leaves: Int64s, at: Int64s | None) -> None:
-        """Put keys and weights to rows."""
+        """Put keys and weights to rows, the events `at` some places (None: all)."""
 
         @cache
         def column(name: str) -> Int64s:
@@ -209,13 +216,14 @@ class SubPatternEvaluator:
                     mine = np.array([leaf.key[k] == name for leaf in self.patterns.leaves])[leaves]
                     rows[lay.R_KEYS + k, mine] = column(name)[mine]
         first = lay.R_KEYS + self.patterns.key
-        rows[first:] = 0
-        for number, weights in enumerate(self.patterns.weights):
-            here = np.flatnonzero(leaves == number) if weights else None
-            for k, (name, kind) in enumerate(weights):
-                values = column(name)[here]
-                there = values != lay.NULL
-                rows[first + k, here] = there if kind is Kind.PRESENT else values * there
+        for k, row in enumerate(rows[first:]):
+            row[:] = 0
+            kinds = [weights[k] if k < len(weights) else None for weights in self.patterns.weights]
+            for name, kind in {one for one in kinds if one is not None}:
+                mine = np.array([one == (name, kind) for one in kinds])[leaves]
+                values = column(name)
+                mine &= values != lay.NULL
+                row += mine if kind is Kind.PRESENT else np.where(mine, values, 0)
 
     def advance(self, state: CountingState, now: int, ranks: Int64s, *, ended: bool) -> list[AggregateBlock]:
         """Let time reach `now`, or the input end: the rows of the times before."""
@@ -223,26 +231,20 @@ class SubPatternEvaluator:
 
         state.counts[lay.H_ROW] = 0
         rows = np.ascontiguousarray(state.held)
-        found: list[tuple[Int64s, bool]] = []
-        size, total = min(rows.shape[1] * int(self.program[lay.P_TRIGGERED]), _LARGEST), 0
+        events = np.bincount(rows[lay.R_LEAF], minlength=len(self.patterns.leaves))
+        wide = bool(state.counts[lay.H_WIDE])
+        out = self._make_room(events, wide)
+        blocks: list[AggregateBlock] = []
         started = time.thread_time()
         while True:
-            wide = bool(state.counts[lay.H_WIDE])
-            out = np.empty((size, self._width(wide)), dtype=np.int64)
             status = count_parts(self.program, state.counts, rows, now, int(ended), out)
-            used = int(state.counts[lay.H_OUT])
-            state.counts[lay.H_OUT] = 0
-            if used:
-                total += used
-                found.append((out[:used], wide))
-                self._check_rows(total, found)
             if status in (lay.DONE, lay.BEYOND):  # what is beyond all bounds is refused when its row is read
                 break
             slots, entries = int(state.counts[lay.H_SLOT_ROOM]), int(state.counts[lay.H_ENTRY_ROOM])
-            if status == lay.OUTPUT_FULL:
-                size = size if used else 2 * size
-            elif status == lay.NEED_WIDE:
+            if status == lay.NEED_WIDE:
+                blocks = self._read_rows(out, False)
                 state.counts = self._resized(state.counts, slots, entries, True)
+                wide, out = True, self._make_room(events, True)
             elif status == lay.NEED_SLOTS:
                 state.counts = self._resized(state.counts, 2 * slots, entries, wide)
             else:
@@ -251,55 +253,56 @@ class SubPatternEvaluator:
         state.held = rows[:, int(state.counts[lay.H_ROW]) :]
         if state.held.shape[1] == 0:
             state.held = self._no_rows()
-        blocks = self._decode([some for some, wide in found if not wide], False)
-        return blocks + self._decode([some for some, wide in found if wide], True)
+        return blocks + self._read_rows(out, wide)
 
     def next_due(self, state: CountingState) -> int | None:
         """A time before which `advance` has nothing to tell."""
         return None if state.held.shape[1] == 0 else int(state.held[lay.R_TIME, 0]) + 1
 
     # -- rows --------------------------------------------------------------------------------------------------------
-    def _width(self, wide: bool) -> int:
-        most = max(len(chain.outputs) for chain in self.patterns.chains)
-        return lay.O_KEYS + self.patterns.key + most * (1 + wide)
+    def _make_room(self, events: Int64s, wide: bool) -> Int64s:
+        """Room for a row for each of so many events of each leaf, where rows are told of it."""
+        columns = np.array([len(nodes) and 1 + self.patterns.key + len(nodes) * (1 + wide) for nodes in self.told])
+        sizes = events * columns
+        head = lay.OUTPUT * len(sizes)
+        out = np.empty(head + int(sizes.sum()), dtype=np.int64)
+        index = out[:head].reshape(-1, lay.OUTPUT)
+        index[:, lay.O_AT] = head + np.cumsum(sizes) - sizes
+        index[:, lay.O_ROOM], index[:, lay.O_USED] = events, 0
+        return out
 
-    def _check_rows(self, total: int, found: Sequence[tuple[Int64s, bool]]) -> None:
-        limit = self.options.max_matches
-        if limit is None or total <= limit:
-            return
-        members = np.concatenate([some[:, lay.O_MEMBER] for some, _ in found])
-        counts = np.bincount(members, minlength=len(self.queries))
-        if counts.max() > limit:
-            refuse_rows(self.query_names[int(counts.argmax())], limit)
-
-    def _decode(self, found: Sequence[Int64s], wide: bool) -> list[AggregateBlock]:
-        """Rows of all queries as a block for each."""
-        from ensue.runtime.kernels.sub_patterns import sort_rows
-
-        counts = np.zeros(len(self.queries), dtype=np.int64)
-        for out in found:
-            counts += np.bincount(out[:, lay.O_MEMBER], minlength=len(counts))
-        edges = np.concatenate([[0], np.cumsum(counts)])
-        columns = np.empty((self._width(wide), int(edges[-1])), dtype=np.int64)
-        starts = edges[:-1].copy()
-        for out in found:
-            sort_rows(out, len(out), starts, columns)
-        blocks = []
-        for number in np.flatnonzero(counts):
-            mine = columns[:, edges[number] : edges[number + 1]]
-            blocks.append(self._block(self.queries[number], self.patterns.chains[number], mine, wide))
+    def _read_rows(self, out: Int64s, wide: bool) -> list[AggregateBlock]:
+        """The rows of all queries as a block for each that has some."""
+        index = out[: lay.OUTPUT * len(self.told)].reshape(-1, lay.OUTPUT).tolist()
+        limit, blocks = self.options.max_matches, []
+        leaves = {leaf: self._columns(out, leaf, place, wide) for leaf, place in enumerate(index) if place[lay.O_USED]}
+        for number, query in enumerate(self.queries):
+            columns = leaves.get(self.patterns.chains[number].leaves[-1])
+            if columns is None:
+                continue
+            if limit is not None and len(columns[0]) > limit:
+                refuse_rows(query.name or "q1", limit)
+            blocks.append(self._block(number, columns, wide))
         return blocks
 
-    def _block(self, query: Query, chain: Chain, columns: Int64s, wide: bool) -> AggregateBlock:
-        keys, first = columns[lay.O_KEYS :], lay.O_KEYS + self.patterns.key
+    def _columns(self, out: Int64s, leaf: int, place: Sequence[int], wide: bool) -> list[Int64s]:
+        """The rows of a leaf as columns: their times, keys and numbers, then their upper words if they have any."""
+        at, room, used = place
+        width = 1 + self.patterns.key + len(self.told[leaf]) * (1 + wide)
+        return list(out[at : at + width * room].reshape(width, room)[:, :used])
+
+    def _block(self, number: int, columns: Sequence[Int64s], wide: bool) -> AggregateBlock:
+        """The rows of a query out of those of its last leaf."""
+        query, chain, places = self.queries[number], self.patterns.chains[number], self.places[number]
+        first, upper = 1 + self.patterns.key, len(self.told[chain.leaves[-1]])
 
         def words(component: Component) -> tuple[Int64s, Int64s | None]:
-            place = first + chain.counters.components.index(component)
-            return columns[place], columns[place + len(chain.outputs)] if wide else None
+            place = first + places[component]
+            return columns[place], columns[place + upper] if wide else None
 
-        name, times = query.name or "q1", columns[lay.O_TIME]
+        name, times = query.name or "q1", columns[0]
         groups = tuple(
-            decode_words(keys[place], key.name, self.schema, self.strings)
+            decode_words(columns[1 + place], key.name, self.schema, self.strings)
             for key, place in zip(query.group_by, chain.counters.group, strict=True)
         )
         values = tuple(read_value(name, one, chain.counters, words, times) for one in query.aggregates)
@@ -328,77 +331,25 @@ class SubPatternEvaluator:
         return found
 
 
+_Table: TypeAlias = tuple[tuple[Expression, ...], Int64s]
+"""Conditions, and for each type the leaf whose events must satisfy them (-1: none)."""
+
+
+def _find_leaves(chosen: Selection, tables: Sequence[_Table]) -> tuple[Int64s, Int64s]:
+    """Places of events and their leaves, in the order of the events."""
+    pieces = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+    for expressions, table in tables:
+        found = table[chosen.codes]
+        here = found >= 0
+        for expression in expressions:
+            here &= chosen.values(expression) == 1
+        pieces.append((np.flatnonzero(here), found[here]))
+    at, leaves = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    order = np.argsort(at, kind="stable")
+    return at[order], leaves[order]
+
+
 def _table(counts: Int64s, place: int) -> Int64s:
     """The slots that were ever used, as rows."""
     start, width = int(counts[place]), int(counts[lay.H_SLOT_WIDTH])
     return counts[start : start + int(counts[lay.H_SLOTS]) * width].reshape(-1, width)
-
-
-# -- the program -----------------------------------------------------------------------------------------------------
-
-
-def _write_program(patterns: SubPatterns) -> Int64s:
-    """The counters as numbers."""
-    longest = max(len(chain.leaves) for chain in patterns.chains)
-    triggered: list[list[int]] = [[] for _ in patterns.leaves]
-    for number, chain in enumerate(patterns.chains):
-        triggered[chain.leaves[-1]].append(number)
-    words: list[int] = [0] * lay.P_TABLES
-    words[lay.P_LEAVES], words[lay.P_NODES], words[lay.P_LONGEST] = len(patterns.leaves), patterns.nodes, longest
-    words[lay.P_KEY], words[lay.P_TOTALS] = patterns.key, int(patterns.totals)
-    words[lay.P_WINDOW] = -1 if patterns.window is None else patterns.window
-    words[lay.P_ENTRY_WIDTH] = lay.E_WEIGHTS + max(map(len, patterns.weights))
-    words[lay.P_TRIGGERED] = max(map(len, triggered))
-    words[lay.P_ARRIVALS] = _write_steps(words, patterns.arrivals, longest, falling=True)
-    words[lay.P_EXPIRIES] = _write_steps(words, patterns.expiries, longest, falling=False)
-    words[lay.P_TRIGGERS] = _write_lists(words, triggered)
-    told = [[*chain.outputs, *chain.singles] for chain in patterns.chains]
-    places = _write_lists(words, told)
-    members = len(words)
-    for number, chain in enumerate(patterns.chains):
-        length = len(chain.leaves)
-        weighted = any(c.kind is Kind.SUM for c in chain.counters.components)
-        record = [0] * lay.MEMBER
-        record[lay.M_LENGTH], record[lay.M_OUTPUTS] = length, len(chain.outputs)
-        record[lay.M_AT] = words[places + number]
-        record[lay.M_SAFE] = 0 if weighted else _safe(62, length)  # of weights nothing is known
-        record[lay.M_WIDE_SAFE] = _safe(126, length)
-        record[lay.M_WEIGHTED] = int(weighted)
-        words += record
-    words[lay.P_MEMBERS] = members
-    words[lay.P_SAFE] = min(words[members + lay.M_SAFE :: lay.MEMBER])
-    words[lay.P_WIDE_SAFE] = min(words[members + lay.M_WIDE_SAFE :: lay.MEMBER])
-    return np.array(words, dtype=np.int64)
-
-
-def _safe(bits: int, length: int) -> int:
-    """So many events give no more than 2 ** bits matches: at most the mean number of each item, put together."""
-    return int(min(length * 2.0 ** (bits / length), 2.0**61)) - 1
-
-
-def _write_lists(words: list[int], lists: Sequence[Sequence[int]]) -> int:
-    """Put lists of numbers behind; where each begins, and the last one ends, comes first."""
-    place = len(words)
-    start = place + len(lists) + 1
-    for one in lists:
-        words.append(start)
-        start += len(one)
-    words.append(start)
-    for one in lists:
-        words += one
-    return place
-
-
-def _write_steps(words: list[int], steps: Sequence[Sequence[Step]], longest: int, *, falling: bool) -> int:
-    """Put the steps of all leaves behind; where the steps of each length begin comes first."""
-    place = len(words)
-    start = place + len(steps) * (longest + 1)
-    for own in steps:
-        for phase in range(longest + 1):
-            done = [s for s in own if (longest - s.length if falling else s.length - 1) < phase]
-            words.append(start + lay.STEP * len(done))
-        start += lay.STEP * len(own)
-    for own in steps:
-        for s in own:
-            words += [s.target, s.source, s.weight, int(s.is_output)]
-    return place
