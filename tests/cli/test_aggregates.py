@@ -37,6 +37,20 @@ def test_rows_and_the_greatest_groups(shell: Shell, events: Path) -> None:
     assert lines[-1].startswith(f"{len(out.splitlines()):,} rows in ")
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_live_shows_the_greatest_groups(
+    shell: Shell, events: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    code, out, err = shell("live", COUNTED, "-i", events, "--top", 2)
+    assert code == 0
+    last = {row["k"]: row["count"] for row in map(json.loads, out.splitlines())}
+    best = sorted(last, key=lambda k: -last[k])[:2]
+    assert "each: the greatest" in err
+    if not terminal:
+        assert [line.split()[0] for line in err.splitlines()[1:3]] == [f"k={k}" for k in best]
+
+
 def test_the_summary_names_what_there_is(shell: Shell, events: Path) -> None:
     both = f"{COUNTED}; QUERY plain PATTERN SEQ(A a, B b) WITHIN 3"
     code, out, err = shell("run", both, "-i", events, "--backend", "local")
@@ -44,6 +58,15 @@ def test_the_summary_names_what_there_is(shell: Shell, events: Path) -> None:
     assert "groups" not in err
     code, _, err = shell("run", COUNTED, "-i", events, "--top", 2)
     assert code == 2 and "--top cannot be given on Spark" in err
+
+
+def test_explain_with_events_shows_how_they_are_counted(shell: Shell, events: Path) -> None:
+    both = f"{COUNTED}; QUERY other PATTERN SEQ(A a, B b) WITHIN 5 AGG COUNT(*) GROUP BY k"
+    code, out, _ = shell("explain", both, "--input", events)
+    assert code == 0 and out.count("matches are not built but counted") == 2
+    assert "expected cost" not in out
+    code, out, _ = shell("explain", f"{both}; QUERY third {both.split('other ')[1]}", "--input", events)
+    assert "counted together with third: 3 counters in place of 6" in out
 
 
 def test_a_live_table_on_a_terminal(shell: Shell, events: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import ensue
 from ensue.errors import LimitError
+from ensue.events.schema import Schema
 from ensue.language import parse_query
 from ensue.options import Options
 from ensue.pattern.normalize import normalize
@@ -172,6 +173,21 @@ def test_who_shares_with_whom() -> None:
     long = ", ".join(f"T{n}" for n in range(40))
     wide = [f"SEQ({long}) WITHIN 10 AGG COUNT(*) GROUP BY k", "SEQ(T0, B) WITHIN 10 AGG COUNT(*) GROUP BY k"]
     assert choose_sharing(counters_of(*wide)) == [[0], [1]]  # one event in common does not pay for 820 counters a key
+
+
+@pytest.mark.parametrize("schema", [None, POINT_SCHEMA])
+def test_the_first_events_tell_who_shares(schema: Schema | None) -> None:
+    """A short pattern beside a long one, for each key: worth it where most events are of the type in common."""
+    long = ", ".join(f"T{n}" for n in range(40))
+    text = ";".join(
+        f"QUERY q{n} PATTERN SEQ({p}) WITHIN 9 AGG COUNT(*) GROUP BY k" for n, p in enumerate((long, "T0, B"))
+    )
+    for kinds, together in ((["T0", "B"] * 9, False), (["T0"] * 30 + ["B"], True)):
+        engine = Engine(text, schema)
+        events = [{"type": kind, "ts": n, "k": 1} for n, kind in enumerate(kinds)]
+        rows = [row for pushed in (events[:20], events[20:]) for row in engine.push(pushed)] + list(engine.flush())
+        assert len(rows) == kinds.count("B")
+        assert ("counted together with q1: 822 counters in place of 823" in engine.explain()) == together
 
 
 def test_explain_says_who_shares() -> None:

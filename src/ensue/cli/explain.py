@@ -128,6 +128,7 @@ def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, o
     """The plans of a planner, or for an objective, under what was measured."""
     from ensue.pattern.nearest import did_you_mean
     from ensue.pattern.query import Policy
+    from ensue.planning.aggregates import is_counted
     from ensue.planning.explain import explain
     from ensue.planning.objectives import check_objective
     from ensue.runtime.adapting import Adaptation
@@ -143,7 +144,8 @@ def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, o
             hint = did_you_mean(name, known.statistics) or f"there are: {', '.join(known.statistics)}"
             raise InputError(f"there are no statistics of query `{name}`; {hint}")
         plan = None
-        if query.policy is Policy.ANY:
+        if query.policy is Policy.ANY and not is_counted(query, known.schema):
             plan, expected[name] = adaptation.plan(query, known.schema, known.statistics[name])
         shown.append((query, plan, known.schema))
-    return explain(shown, format_, expected)
+    rates = {kind: rate.value for one in known.statistics.values() for kind, rate in one.rates.items()}
+    return explain(shown, format_, expected, rates=rates)

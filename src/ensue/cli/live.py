@@ -15,6 +15,7 @@ from ensue.cli.options import objective_option, schema_options
 from ensue.cli.quantities import read_lateness
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
+from ensue.cli.top_groups import TopGroups
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ensue.cli.run_local import Asides
     from ensue.runtime.latencies import Latencies
     from ensue.runtime.live_runner import LiveRunner
+    from ensue.runtime.matches import Matches
 
 SHOWN = (50.0, 90.0, 99.0, 99.9)
 SWITCH = 5e-5
@@ -55,6 +57,7 @@ SWITCH = 5e-5
 @click.option("--keep-listening", is_flag=True, help="A port: go on when the first sender has gone.")
 @click.option("--late", metavar="FILE", help="Where events go that came later than that.")
 @click.option("--rejects", metavar="FILE", help="Where rows go that cannot be read, with the reason.")
+@click.option("--top", type=click.IntRange(1), metavar="N", help="AGG: show the N greatest groups as they change.")
 @click.option("-q", "--quiet", is_flag=True, help="No running numbers and no table at the end.")
 def live_command(
     queries: str,
@@ -71,6 +74,7 @@ def live_command(
     keep_listening: bool,
     late: str | None,
     rejects: str | None,
+    top: int | None,
     quiet: bool,
 ) -> None:
     """Find matches of QUERIES as events come one by one, and say how soon each was known after its last event arrived.
@@ -87,6 +91,7 @@ def live_command(
       ensue live "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" -i tcp://127.0.0.1:7000 --objective latency
       ensue live queries.ensue -i trades.csv --type-column symbol -o matches.jsonl
       ensue live queries.ensue --queue 1000 --drop --rejects rejects.jsonl < events.jsonl
+      ensue live "PATTERN SEQ(View v, Cart c) WITHIN 1h AGG COUNT(*) GROUP BY item" --top 10 -o counts < clicks.jsonl
     """
     import ensue
     from ensue.cli.live_sources import LineReader, open_feed
@@ -124,9 +129,14 @@ def live_command(
             aside.add_unreadable([unread.get() for _ in range(unread.qsize())])
             aside.collect(engine)
 
-        runner = ensue.LiveRunner(
-            engine, lambda matches: write_matches(matches, out), capacity=queue, drop=drop, attend=attend
-        )
+        greatest = None if top is None or quiet else TopGroups(top, program.queries)
+
+        def deliver(matches: Matches) -> None:
+            write_matches(matches, out)
+            if greatest is not None:
+                greatest.take(matches)
+
+        runner = ensue.LiveRunner(engine, deliver, capacity=queue, drop=drop, attend=attend)
         reader = LineReader(
             started=lambda found: engine.push(found.empty_table()),
             unreadable=unread.put,
@@ -137,11 +147,13 @@ def live_command(
         )
         feed = open_feed(source, keep_listening=keep_listening)
         load_kernels()
-        with _showing(runner, shown=not quiet and sys.stderr.isatty()), pointing_into(text.origin):
+        with _showing(runner, greatest, shown=not quiet and sys.stderr.isatty()), pointing_into(text.origin):
             was_ended = _serve(runner, feed, reader)
             if was_ended:
-                write_matches(engine.flush(), out)
+                deliver(engine.flush())
         attend()
+    if greatest is not None:
+        greatest.show(sys.stderr.isatty())
     if not quiet:
         _show_end(runner, aside)
 
@@ -181,21 +193,24 @@ def _serve(runner: LiveRunner, feed: Feed, reader: LineReader) -> bool:
 
 
 @contextmanager
-def _showing(runner: LiveRunner, *, shown: bool) -> Iterator[None]:
-    """A line of running numbers on a terminal."""
+def _showing(runner: LiveRunner, greatest: TopGroups | None, *, shown: bool) -> Iterator[None]:
+    """A line of running numbers on a terminal, with the greatest groups below it."""
     if not shown:
         yield
         return
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
 
-    def line() -> str:
-        return (
+    def numbers() -> Group:
+        line = (
             f"{runner.taken:,} events, {runner.waiting:,} waiting, {runner.latency.count:,} matches, "
             f"known after {_time(runner.latency.percentile(50))} (half), {_time(runner.latency.percentile(99))} (99 %)"
         )
+        return Group(line, *(() if greatest is None else greatest.tables()))
 
-    with Live(get_renderable=line, console=Console(stderr=True, highlight=False), refresh_per_second=4, transient=True):
+    with Live(
+        get_renderable=numbers, console=Console(stderr=True, highlight=False), refresh_per_second=4, transient=True
+    ):
         yield
 
 

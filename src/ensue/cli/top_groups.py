@@ -34,7 +34,7 @@ class TopGroups:
 
     def greatest(self, name: str) -> list[tuple[Any, ...]]:
         """The greatest groups of a query, each with its numbers; no number is less than any."""
-        rows = self._rows[name].items()
+        rows = list(self._rows[name].items())  # at once: rows may come in another thread
         ranked = sorted(rows, key=lambda row: (row[1][0] is not None, row[1][0]), reverse=True)
         return [(*group, *numbers) for group, numbers in ranked[: self._size]]
 

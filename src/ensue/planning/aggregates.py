@@ -28,7 +28,7 @@ from ensue.pattern.expressions import (
     variables_of,
 )
 from ensue.pattern.format import format_expression
-from ensue.pattern.normalize import Branch, Variable
+from ensue.pattern.normalize import Branch, Variable, normalize
 from ensue.pattern.query import CountWindow, Policy, Query, TimeWindow
 from ensue.pattern.types import fold_duration
 from ensue.planning.conditions import EVENT, Filter, about_event, is_local
@@ -201,6 +201,11 @@ def plan_aggregates(
         chosen, reason = method, "as asked for"
     key = tuple(dict.fromkeys(", ".join(source.key) for source in counters.leaves if source.key))
     return AggregatePlan(chosen, reason, None if chosen is Method.DETECTION else counters, (), key)
+
+
+def is_counted(query: Query, schema: Schema | None) -> bool:
+    """Whether a query is an AGG query whose matches need not be built."""
+    return bool(query.aggregates) and plan_aggregates(query, normalize(query), schema).counters is not None
 
 
 def fits(method: Method, counters: Counters) -> bool:

@@ -38,11 +38,14 @@ def explain(
     expected: Mapping[str, Expectation] | None = None,
     *,
     share: bool = True,
+    rates: Mapping[str, float] | None = None,
+    sharing: Sequence[Sequence[str]] | None = None,
 ) -> str:
     """Queries with their plans, shown as `text`, `mermaid` or `json`.
 
     Without a plan the default one is shown; without a schema only what does not depend on the types of columns.
-    `expected` has the costs of the plans under statistics, by the queries' names. `share`: AGG queries share counters.
+    `expected` has the costs of the plans under statistics, by the queries' names. `share`: AGG queries share counters,
+    as `sharing` names them, or as it is best where the events of types come at such `rates`.
 
     >>> from ensue.pattern.query import Item, Query, Seq
     >>> query = Query(Seq((Item("A", "a"), Item("B", "b"))), name="pairs")
@@ -60,6 +63,8 @@ def explain(
             [one.aggregate for one in described],
             [one.query for one in described],
             [_chain(query, plan, schema) for query, plan, schema in plans],
+            rates,
+            sharing,
         )
         described = [replace(one, aggregate=told) for one, told in zip(described, aggregates, strict=True)]
     if format == "text":

@@ -49,18 +49,30 @@ def describe_aggregates(plan: AggregatePlan) -> AggregateExplanation:
 
 
 def describe_sharing(
-    found: Sequence[AggregateExplanation | None], names: Sequence[str], counters: Sequence[Counters | None]
+    found: Sequence[AggregateExplanation | None],
+    names: Sequence[str],
+    counters: Sequence[Counters | None],
+    rates: Mapping[str, float] | None = None,
+    sharing: Sequence[Sequence[str]] | None = None,
 ) -> list[AggregateExplanation | None]:
-    """Say which queries are counted together. `counters` are those of the queries that can be."""
+    """Say which queries are counted together: those of `sharing`, by name, or what would be chosen with such rates.
+
+    `counters` are those of the queries that can be.
+    """
     told = list(found)
     numbers = [number for number, one in enumerate(counters) if one is not None]
     chains = [one for one in counters if one is not None]
-    for together in choose_sharing(chains) if len(chains) > 1 else []:
-        if len(together) == 1:
+    if sharing is None:
+        sets = choose_sharing(chains, rates) if len(chains) > 1 else []
+    else:
+        places = {names[number]: k for k, number in enumerate(numbers)}
+        sets = [[places[name] for name in one if name in places] for one in sharing]
+    for together in sets:
+        if len(together) < 2:
             continue
         mine = [chains[k] for k in together]
         counts = (share_counters(mine).nodes - 1, sum(share_counters([one]).nodes - 1 for one in mine))
-        saving = expected_saving(mine)
+        saving = expected_saving(mine, rates)
         for k in together:
             explained = told[numbers[k]]
             others = tuple(names[numbers[other]] for other in together if other != k)

@@ -89,8 +89,9 @@ def make_tallies(
     strings: StringTable,
     options: Options,
     plans: Mapping[str, Choice],
+    rates: Mapping[str, float] | None = None,
 ) -> list[Tally]:
-    """Plan AGG queries that have been checked; those that can share counters do so where it pays."""
+    """Plan AGG queries that have been checked; those that can share counters do so where it pays at such rates."""
     tallies: list[Tally] = []
     chains: list[tuple[Query, Counters]] = []
     for query in queries:
@@ -101,11 +102,20 @@ def make_tallies(
         else:
             tallies.append(_make_tally(query, chosen, schema, strings, options, plan))
     if options.share_counters:
-        sets = choose_sharing([counters for _, counters in chains])
+        sets = choose_sharing([counters for _, counters in chains], rates)
     else:
         sets = [[number] for number in range(len(chains))]
     tallies += [_make_shared([chains[number] for number in one], schema, strings, options) for one in sets]
     return tallies
+
+
+def would_share_otherwise(tallies: Sequence[Tally], queries: Sequence[Query], rates: Mapping[str, float]) -> bool:
+    """Whether other queries are best counted together than those that are, now that the rates of types are known."""
+    shared = [tally.evaluator for tally in tallies if isinstance(tally.evaluator, SubPatternEvaluator)]
+    chains = {n: c.counters for one in shared for n, c in zip(one.query_names, one.patterns.chains, strict=True)}
+    names = [query.name or "q1" for query in queries if (query.name or "q1") in chains]
+    best = {frozenset(names[k] for k in one) for one in choose_sharing([chains[name] for name in names], rates)}
+    return best != {frozenset(one.query_names) for one in shared}
 
 
 def _plan(query: Query, schema: Schema, options: Options, plan: Choice | None) -> AggregatePlan:

@@ -23,7 +23,7 @@ from ensue.planning.plan import Plan
 from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, read_adapt
 from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
-from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas
+from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
@@ -94,6 +94,7 @@ class Engine(Fed):
         self._lanes: list[Lane] = []
         self._common = CommonLeaves()
         self._tallies: list[Tally] = []  # of AGG queries
+        self._rates: dict[str, float] | None = None  # of types, when it was decided which of these share counters
         self._loop = AdaptiveLoop(read_adapt(adapt))
         self._rows: RowStore | None = None
         self._ignored = 0
@@ -188,7 +189,18 @@ class Engine(Fed):
         return make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
 
     def _make_tallies(self, schema: Schema, strings: StringTable) -> list[Tally]:
-        return make_tallies(self._counted, schema, strings, self.options, self._plans)
+        return make_tallies(self._counted, schema, strings, self.options, self._plans, self._rates)
+
+    def _measure_rates(self, batch: EventBatch) -> None:
+        """Let the first events tell which AGG queries share counters; a type that is not among them comes seldom."""
+        if self._taken or not len(batch) or len(self._counted) < 2 or not self.options.share_counters:
+            return
+        counts = np.bincount(batch.type_codes, minlength=len(batch.type_names))
+        found = dict(zip(batch.type_names, counts.tolist(), strict=True))
+        self._rates = {name: 1.0 + found.get(name, 0) for name in self._types}
+        if self._tallies and would_share_otherwise(self._tallies, self._counted, self._rates):
+            assert self.schema is not None
+            self._tallies = self._make_tallies(self.schema, self._strings)
 
     # -- events ------------------------------------------------------------------------------------------------------
     @property
@@ -270,6 +282,7 @@ class Engine(Fed):
         schema = self._intake.schema
         if schema is None:
             return Matches([], None)
+        self._measure_rates(batch)
         if self._rows is None:
             self._bind(schema)
         if not self._loop.is_on:
@@ -535,7 +548,9 @@ class Engine(Fed):
             return explain(asked, format, share=share)
         plans = {q.name: self.plan_of(q.name or "") for q in self.queries}
         expected = {name: found for name, one in self._loop.adapters.items() if (found := one.expect()) is not None}
-        return explain([(q, plans[q.name], self.schema) for q in self.queries], format, expected, share=share)
+        shown = [(q, plans[q.name], self.schema) for q in self.queries]
+        sharing = [tally.names for tally in self._tallies]
+        return explain(shown, format, expected, share=share, rates=self._rates, sharing=sharing)
 
     def __repr__(self) -> str:
         names = ", ".join(q.name or "" for q in self.queries)
