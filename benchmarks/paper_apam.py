@@ -337,7 +337,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="where tables and plots go")
     asked = parser.parse_args()
     console = Console(width=150, highlight=False)
-    sizes = [Size(2000, 16_000, 1, 3)] if asked.quick else [Size(2000, 60_000, 3, 5), Size(6000, 30_000, 3, 5)]
+    sizes = [Size(2000, 16_000, 1, 3)] if asked.quick else [Size(2000, 60_000, 3, 5), Size(6000, 60_000, 3, 5)]
     priority = raise_priority()
     timings = measure_timings(9)
     console.print(f"{timings}, {priority}")

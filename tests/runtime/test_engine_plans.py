@@ -151,3 +151,18 @@ def test_plans_by_name() -> None:
         ensue.run(events, queries, plan={"three": plan["two"]})
     with pytest.raises(PlanError, match="by name"):
         ensue.run(events, queries, plan=plan["two"])
+
+
+@pytest.mark.parametrize("window", ["300", "300 EVENTS"])
+@pytest.mark.parametrize("key", ["", " PARTITION BY k"], ids=["one", "keys"])
+def test_stored_partial_matches_that_come_and_go_by_thousands(window: str, key: str) -> None:
+    rng = random.Random(5)
+    events = [{"type": rng.choice("AABBC"), "ts": k, "x": rng.random(), "k": rng.randrange(2)} for k in range(4000)]
+    query = f"PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x - 0.8{key} WITHIN {window}"
+    storing = Plan((Join(Join(Leaf("a"), Leaf("b"), stored=True), Leaf("c")),))
+    found = []
+    for plan in (None, storing):
+        matches = ensue.run(events, query, plan=plan).to_arrow()
+        found.append(sorted(matches["match_id"].to_pylist()))
+    assert len(found[0]) > 1000
+    assert found[0] == found[1]

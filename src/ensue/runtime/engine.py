@@ -48,6 +48,7 @@ from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
 
 _TIDY_EVERY = 8192
+_TIDY_SINGLES = 1024  # events that come one by one: the next one waits for it, so it has to be done soon
 _UNKNOWN: Any = object()
 
 
@@ -232,10 +233,10 @@ class Engine(Fed):
     def _look_around(self) -> None:
         """Do what is due after events that came one by one, and find out after how many more something will be."""
         self._count_singles()
-        if self._since_tidy >= _TIDY_EVERY:
+        if self._since_tidy >= _TIDY_SINGLES:
             self._tidy()
             self._check_memory()
-        self._pause = _TIDY_EVERY - self._since_tidy
+        self._pause = _TIDY_SINGLES - self._since_tidy
         if self._loop.is_on:
             self._pause = min(self._pause, self._loop.pause(self._taken, self._check_plans))
 

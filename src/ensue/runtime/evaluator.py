@@ -273,7 +273,7 @@ class Evaluator:
             capacity = int(arena[header(s.number) + at.H_CAPACITY])
             if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None:
                 live = int(arena[header(s.number) + at.H_TAIL])
-                while capacity > 1024 and capacity > 8 * live:
+                while capacity > 1024 and capacity > 32 * live:
                     capacity //= 2
             capacities.append(capacity)
         if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from ensue.events.times import NULL, read_time
 _FORMAT = 2
 _SMALL = 16_384  # chunks below this many rows are merged with their neighbours
 _LISTED = 128  # as long a list of dicts is made a table to be merged with one
+_LONGEST_LIST = 2_048  # longer lists of dicts are not joined: who looks at one makes a table of all of it
 _SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
 
 
@@ -115,7 +117,7 @@ class Tail:
     __slots__ = ("chunk", "rows", "seqs")
 
     def __init__(self) -> None:
-        self.seqs: list[int] = []  # beside the rows, not in pairs with them: pairs would wake the garbage collector
+        self.seqs = array("q")  # beside the rows, not in pairs with them: pairs would wake the garbage collector
         self.rows: list[Mapping[str, Any]] = []
         self.chunk: Chunk | None = None
 
@@ -389,6 +391,8 @@ class RowStore:
         while place > 0:
             before, here = chunks[place - 1], chunks[place]
             if len(here) >= _SMALL or len(before) >= 2 * len(here):
+                return
+            if before.is_listed and here.is_listed and len(before) + len(here) > _LONGEST_LIST:
                 return
             if before.is_listed != here.is_listed and len(before if before.is_listed else here) > _LISTED:
                 return

@@ -193,6 +193,15 @@ def compare_block(S, F, address, operator, bits, count):  # type: ignore[no-unty
 
 
 @inner
+def mark_greater(S, address, bound, count):  # type: ignore[no-untyped-def]
+    """Bit j says whether j < count and S[address + j] is greater than a number."""
+    mask = np.uint64(0)
+    for shift in range(0, count, LANES):
+        mask |= int_gt(S, address + shift, bound) << np.uint64(shift)
+    return mask if count == 64 else mask & ((np.uint64(1) << np.uint64(count)) - np.uint64(1))
+
+
+@inner
 def compare_one(operator, left, right):  # type: ignore[no-untyped-def]
     """Whether the value with bits `left` compares true with the one with bits `right`."""
     if operator < FLOAT:

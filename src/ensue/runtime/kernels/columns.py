@@ -69,13 +69,19 @@ def _store(context: Any, builder: Any, vector: Any, arguments: Any) -> Any:
 
 
 @inner
+def copy_each(S, O, source, target, mask):  # type: ignore[no-untyped-def]
+    """Copy S[source + j] for each bit j of a mask to O, from `target` on, and write nothing else."""
+    while mask != np.uint64(0):
+        O[target] = S[source + np.int64(trailing_zeros(mask))]
+        mask &= mask - np.uint64(1)
+        target += 1
+
+
+@inner
 def copy_chosen(S, O, source, target, mask):  # type: ignore[no-untyped-def]
-    """Copy S[source + j] for each bit j of a mask to O, from `target` on."""
+    """The same for many; up to seven words behind the last are overwritten."""
     if count_bits(mask) <= _FEW:
-        while mask != np.uint64(0):
-            O[target] = S[source + np.int64(trailing_zeros(mask))]
-            mask &= mask - np.uint64(1)
-            target += 1
+        copy_each(S, O, source, target, mask)
         return
     while mask != np.uint64(0):
         bits = mask & np.uint64(0xFF)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.runtime.kernels.blocks import link, spread, words
+from ensue.runtime.kernels.blocks import count_bits, link, mark_greater, spread, words
+from ensue.runtime.kernels.columns import SPARE, copy_chosen, copy_each
 from ensue.runtime.kernels.compiled import inner, kernel
 from ensue.runtime.layout import (
     C_BEGIN,
@@ -206,6 +207,44 @@ def drop_front(S, header, rows):  # type: ignore[no-untyped-def]
 
 
 @inner
+def keep_after(S, header, column, floor):  # type: ignore[no-untyped-def]
+    """Drop the rows whose least begin or position is not after a number: quickly, since an event waits meanwhile.
+
+    Column after column, which processors read ahead, the one that decides last. Rows only move forward: what is
+    overwritten has been read.
+    """
+    offset = S[header + H_OFFSET]
+    capacity = S[header + H_CAPACITY]
+    columns = S[header + H_COLUMNS]
+    kept = np.int64(0)
+    for k in range(columns):
+        c = column if k == columns - 1 else k + np.int64(k >= column)
+        kept = pack_column(S, header, offset + c * capacity, offset + column * capacity, floor)
+    S[header + H_HEAD] = 0
+    S[header + H_TAIL] = kept
+    reindex(S, header)
+
+
+@inner
+def pack_column(S, header, column, decides, floor):  # type: ignore[no-untyped-def]
+    """Move what a column has of the rows whose number in another is after `floor` to its front; how many they are."""
+    capacity = S[header + H_CAPACITY]
+    tail = S[header + H_TAIL]
+    kept = np.int64(0)
+    for block in range(S[header + H_HEAD], tail, 64):
+        count = min(tail - block, 64)
+        mask = mark_greater(S, decides + block, floor, count)
+        left = count_bits(mask)
+        if left < count or kept < block:
+            if kept + SPARE <= capacity:
+                copy_chosen(S, S, column + block, column + kept, mask)
+            else:
+                copy_each(S, S, column + block, column + kept, mask)
+        kept += left
+    return kept
+
+
+@inner
 def purge(P, S, header):  # type: ignore[no-untyped-def]
     """Drop the rows that cannot matter any more; how many are left."""
     kind = S[header + H_KIND]
@@ -248,6 +287,12 @@ def purge(P, S, header):  # type: ignore[no-untyped-def]
     offset = S[header + H_OFFSET]
     capacity = S[header + H_CAPACITY]
     kept = np.int64(0)
+    if kind == KIND_NODE and P[P_COUNTERS] < 0:
+        if P[P_COUNT_WINDOW] != NULL:
+            keep_after(S, header, C_POSITION, S[TRIGGER + T_POSITION_FLOOR] - P[P_SLACK])
+        elif P[P_WINDOW] != NULL:
+            keep_after(S, header, C_BEGIN, S[TRIGGER + T_FLOOR] - P[P_SLACK])
+        return S[header + H_TAIL]
     for row in range(S[header + H_HEAD], S[header + H_TAIL]):
         if is_live(P, S, header, row):
             if kept != row:
