@@ -19,7 +19,7 @@ STEP = 1.3  # ns to change a counter
 FRESH = 0.08  # ns an event for each counter of a key: some events are the first of theirs
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Set:
     """Queries that share, by number; their leaves and sub-patterns."""
 
@@ -57,7 +57,8 @@ class _Set:
 def choose_sharing(queries: Sequence[Counters], rates: Mapping[str, float] | None = None) -> list[list[int]]:
     """Sets of queries, by number, that share counters; `rates` are events of each type in some unit of time.
 
-    Each query in turn goes where it costs least, if that is less than what it costs by itself.
+    Each query in turn goes where it costs least, if that is less than what it costs by itself; then each set does, from
+    the one with the least queries on.
     """
     found: list[list[int]] = []
     for numbers in _alike(queries).values():
@@ -69,15 +70,25 @@ def choose_sharing(queries: Sequence[Counters], rates: Mapping[str, float] | Non
         for one in singles:
             own = _Set()
             own.take(one, known)
-            near = (s for s in sets if not keyed or s.leaves & one.leaves)
-            costs = ((s.added_cost(one, known, keyed), k, s) for k, s in enumerate(near))
-            best = min(costs, default=None, key=lambda pair: pair[:2])
-            if best is not None and best[0] <= own.cost(keyed):
-                best[2].take(one, known)
-            else:
+            if not _join(own, sets, known, keyed):
                 sets.append(own)
-        found += [one.queries for one in sets]
+        for one in sorted(sets, key=lambda one: len(one.queries)):
+            sets.remove(one)
+            if not _join(one, sets, known, keyed):
+                sets.append(one)
+        found += sorted(sorted(one.queries) for one in sets)
     return found
+
+
+def _join(one: _Set, sets: Sequence[_Set], rates: Sequence[float], keyed: bool) -> bool:
+    """Let a set become part of the one where it costs least; False if it costs less by itself."""
+    near = (s for s in sets if not keyed or s.leaves & one.leaves)
+    costs = ((s.added_cost(one, rates, keyed), k, s) for k, s in enumerate(near))
+    best = min(costs, default=None, key=lambda pair: pair[:2])
+    if best is None or best[0] > one.cost(keyed):
+        return False
+    best[2].take(one, rates)
+    return True
 
 
 def expected_saving(queries: Sequence[Counters], rates: Mapping[str, float] | None = None) -> float:

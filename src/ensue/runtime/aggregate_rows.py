@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,37 @@ class AggregateBlock:
     name: str
     time: Int64s
     groups: tuple[Values, ...]
-    values: tuple[Values, ...]
+    values: Sequence[Values]
 
     def __len__(self) -> int:
         return len(self.time)
+
+
+class LaterValues(Sequence[Values]):
+    """Values that are worked out when someone looks at them: of hundreds of queries few may be looked at."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Callable[[], tuple[Values, ...]]) -> None:
+        self._make = make
+        self._found: tuple[Values, ...] | None = None
+
+    def _values(self) -> tuple[Values, ...]:
+        if self._found is None:
+            self._found = self._make()
+        return self._found
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    @overload
+    def __getitem__(self, place: int) -> Values: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Values, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Values | tuple[Values, ...]:
+        return self._values()[place]
 
 
 def make_columns(block: AggregateBlock, rows: RowView) -> dict[str, pa.Array]:

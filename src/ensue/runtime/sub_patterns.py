@@ -6,8 +6,8 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TypeAlias
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from ensue.options import Options
 from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query
 from ensue.planning.aggregates import Component, Kind, Method
-from ensue.planning.sub_patterns import SubPatterns
-from ensue.runtime.aggregate_rows import AggregateBlock, no_rows
+from ensue.planning.sub_patterns import Chain, SubPatterns
+from ensue.runtime.aggregate_rows import AggregateBlock, LaterValues, Values, no_rows
 from ensue.runtime.aggregate_values import attribute_column, decode_words, key_words, read_value, refuse_rows
 from ensue.runtime.counting import CountingState
 from ensue.runtime.evaluator import NO_RANKS
@@ -26,6 +26,28 @@ from ensue.runtime.kernels import sub_patterns_layout as lay
 from ensue.runtime.preparing import Reading, Selection
 from ensue.runtime.strings import StringTable
 from ensue.runtime.sub_pattern_program import told_nodes, write_program
+
+
+class _Member(NamedTuple):
+    """What is needed of a query to read its rows: side by side, as there may be hundreds, each looked at once a batch.
+
+    `leaf` is that of its last item, `keys` where the values of GROUP BY stand in a key, `places` where its numbers
+    stand among those that rows of the leaf tell.
+    """
+
+    query: Query
+    name: str
+    leaf: int
+    keys: tuple[tuple[str, int], ...]
+    places: dict[Component, int]
+
+    @classmethod
+    def make(cls, query: Query, chain: Chain, told: Sequence[int]) -> _Member:
+        """A query with its chain, where `told` are the counters that rows of its last leaf tell."""
+        counters = chain.counters
+        keys = tuple((key.name, place) for key, place in zip(query.group_by, counters.group, strict=True))
+        places = {one: told.index(node) for one, node in zip(counters.components, chain.outputs, strict=True)}
+        return cls(query, query.name or "q1", chain.leaves[-1], keys, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +61,7 @@ class SubPatternEvaluator:
     strings: StringTable
     program: Int64s
     told: tuple[tuple[int, ...], ...]  # of each leaf, in the order of its rows' columns
-    places: tuple[dict[Component, int], ...]  # of each query, where its numbers stand among these columns
+    members: tuple[_Member, ...]  # the queries
     types: frozenset[str]
     empty: tuple[AggregateBlock, ...]  # they tell that the queries are there
     seconds: list[float] = field(default_factory=lambda: [0.0])
@@ -52,12 +74,11 @@ class SubPatternEvaluator:
         types = frozenset(leaf.type for leaf in patterns.leaves)
         empty = tuple(no_rows(query, query.name or "q1") for query in queries)
         told = told_nodes(patterns)
-        places = tuple(
-            {one: told[c.leaves[-1]].index(node) for one, node in zip(c.counters.components, c.outputs, strict=True)}
-            for c in patterns.chains
+        members = tuple(
+            _Member.make(query, c, told[c.leaves[-1]]) for query, c in zip(queries, patterns.chains, strict=True)
         )
         program = write_program(patterns)
-        return cls(tuple(queries), patterns, schema, options, strings, program, told, places, types, empty)
+        return cls(tuple(queries), patterns, schema, options, strings, program, told, members, types, empty)
 
     @property
     def query_names(self) -> tuple[str, ...]:
@@ -276,13 +297,13 @@ class SubPatternEvaluator:
         index = out[: lay.OUTPUT * len(self.told)].reshape(-1, lay.OUTPUT).tolist()
         limit, blocks = self.options.max_matches, []
         leaves = {leaf: self._columns(out, leaf, place, wide) for leaf, place in enumerate(index) if place[lay.O_USED]}
-        for number, query in enumerate(self.queries):
-            columns = leaves.get(self.patterns.chains[number].leaves[-1])
+        for number, member in enumerate(self.members):
+            columns = leaves.get(member.leaf)
             if columns is None:
                 continue
             if limit is not None and len(columns[0]) > limit:
-                refuse_rows(query.name or "q1", limit)
-            blocks.append(self._block(number, columns, wide))
+                refuse_rows(member.name, limit)
+            blocks.append(self._block(number, member, columns, wide))
         return blocks
 
     def _columns(self, out: Int64s, leaf: int, place: Sequence[int], wide: bool) -> list[Int64s]:
@@ -291,22 +312,25 @@ class SubPatternEvaluator:
         width = 1 + self.patterns.key + len(self.told[leaf]) * (1 + wide)
         return list(out[at : at + width * room].reshape(width, room)[:, :used])
 
-    def _block(self, number: int, columns: Sequence[Int64s], wide: bool) -> AggregateBlock:
-        """The rows of a query out of those of its last leaf."""
-        query, chain, places = self.queries[number], self.patterns.chains[number], self.places[number]
-        first, upper = 1 + self.patterns.key, len(self.told[chain.leaves[-1]])
+    def _block(self, number: int, member: _Member, columns: Sequence[Int64s], wide: bool) -> AggregateBlock:
+        """The rows of a query out of those of its last leaf. Numbers of one word fit, and need not be looked at now."""
+        groups: tuple[Values, ...] = ()
+        if member.keys:
+            keys = ((name, columns[1 + place]) for name, place in member.keys)
+            groups = tuple(decode_words(words, name, self.schema, self.strings) for name, words in keys)
+        make = partial(self._values, number, columns, wide)
+        return AggregateBlock(member.query, member.name, columns[0], groups, make() if wide else LaterValues(make))
+
+    def _values(self, number: int, columns: Sequence[Int64s], wide: bool) -> tuple[Values, ...]:
+        """The numbers of a query's rows."""
+        member, counters = self.members[number], self.patterns.chains[number].counters
+        first, upper = 1 + self.patterns.key, len(self.told[member.leaf])
 
         def words(component: Component) -> tuple[Int64s, Int64s | None]:
-            place = first + places[component]
+            place = first + member.places[component]
             return columns[place], columns[place + upper] if wide else None
 
-        name, times = query.name or "q1", columns[0]
-        groups = tuple(
-            decode_words(columns[1 + place], key.name, self.schema, self.strings)
-            for key, place in zip(query.group_by, chain.counters.group, strict=True)
-        )
-        values = tuple(read_value(name, one, chain.counters, words, times) for one in query.aggregates)
-        return AggregateBlock(query, name, times, groups, values)
+        return tuple(read_value(member.name, one, counters, words, columns[0]) for one in member.query.aggregates)
 
     # -- memory ------------------------------------------------------------------------------------------------------
     def tidy(self, state: CountingState) -> None:
