@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ensue.pattern.normalize import Variable
-from ensue.planning.figures import Figures, Shape, rate_name, selectivity_name
+from ensue.planning.figures import Figures, Shape, joint_name, rate_name, selectivity_name
 
 COARSE = (0.25, 0.5, 1.0)
 """Selectivities whose products are exact, so that equal costs are equal numbers: ties come up all the time."""
@@ -39,7 +39,10 @@ def random_shape(rng: random.Random, most: int, *, least: int = 2, lists: float 
             variables.append(Variable(name, name.upper(), True, least, rng.choice([None, least + 2])))
         else:
             variables.append(Variable(name, rng.choice([name.upper()] * 4 + ["Z"])))
-    return Shape(tuple(variables), frozenset(random_before(rng, names)), ("n",) * rng.randint(0, 1))
+    singles = [v.name for v in variables if not v.kleene]
+    triples = [tuple(rng.sample(singles, 3)) for _ in range(rng.randint(0, 3)) if len(singles) > 2]
+    before = frozenset(random_before(rng, names))
+    return Shape(tuple(variables), before, ("n",) * rng.randint(0, 1), triples=tuple(triples))  # type: ignore[arg-type]
 
 
 def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) -> Figures:
@@ -53,6 +56,8 @@ def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) ->
     names = shape.names
     values |= {selectivity_name(name): selectivity() for name in names if rng.random() < 0.5}
     values |= {selectivity_name(x, y): selectivity() for x in names for y in names if x < y and rng.random() < 0.5}
+    joint = (lambda: rng.choice([0.5, 2.0])) if coarse else (lambda: rng.lognormvariate(0, 1))
+    values |= {joint_name(*triple): joint() for triple in shape.triples}
     variances = {name: (rng.uniform(0, 0.5) * value) ** 2 for name, value in values.items()}
     return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values, variances)
 

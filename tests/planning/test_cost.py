@@ -38,6 +38,17 @@ def test_sequence_by_hand() -> None:
     assert costs.card(frozenset("abc")) == pytest.approx(216 / 6)
 
 
+def test_conditions_that_share_an_event_by_hand() -> None:
+    shape = replace(conjunction("abc"), triples=(("a", "b", "c"),))
+    figures = by_hand(shape, 1.0, [4.0, 4.0, 4.0], {("a", "b"): 0.5, ("b", "c"): 0.5})
+    together = Costs(Figures(shape, 1.0, {**figures.values, "joint(a, b, c)": 0.25}))
+    assert Costs(figures).card(frozenset("abc")) == pytest.approx(16)
+    assert together.card(frozenset("abc")) == pytest.approx(4)
+    assert together.card(frozenset("ab")) == Costs(figures).card(frozenset("ab"))
+    for rest, last in (("ab", "c"), ("bc", "a"), ("ac", "b")):
+        assert together.growth(frozenset(rest), last) == pytest.approx(4 / together.card(frozenset(rest)))
+
+
 def test_order_costs_what_its_tree_costs() -> None:
     """The paper's sum over prefixes (with the buffers, which any plan has) is ZStream's sum over nodes."""
     rng = random.Random(1)

@@ -78,6 +78,17 @@ def test_the_numbers_of_a_stream(seed: int, batch: int) -> None:
     assert near(found.pair("a", "c"), 0.25)
 
 
+def test_conditions_that_share_an_event() -> None:
+    """a.x < b.x < c.x holds for one in six, not in four; k has nothing to do with x."""
+    query = parse_query("PATTERN SEQ(A a, B b, C c, B d) WHERE a.x < b.x AND b.x < c.x AND c.k = d.k WITHIN 50000")
+    found = [collect(query, stream(40_000, seed), 5000).snapshot().triples for seed in range(8)]
+    assert all(set(one) == {("a", "b", "c"), ("b", "c", "d")} for one in found)
+    assert np.mean([one["a", "b", "c"].value for one in found]) == pytest.approx(2 / 3, rel=0.1)
+    assert np.mean([one["b", "c", "d"].value for one in found]) == pytest.approx(1, rel=0.1)
+    again = collect(query, stream(40_000, 0), 5000).snapshot()
+    assert Statistics.from_json(json.loads(json.dumps(again.to_json()))) == again
+
+
 def test_the_same_stream_gives_the_same_statistics() -> None:
     table = stream(30_000, 1)
     once, again = (collect(QUERY, table, 700).snapshot() for _ in range(2))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from ensue.errors import StateError
-from ensue.statistics.estimates import share
-from ensue.statistics.sampling import Chosen, Sample, WindowSample, draw, estimate_pairs, scatter
+from ensue.statistics.estimates import Estimate, share
+from ensue.statistics.sampling import Chosen, Sample, WindowSample, ask_pairs, draw, estimate_joint, scatter
 
 
 def events(values: np.ndarray, times: np.ndarray, first: int = 0) -> Chosen:
@@ -108,6 +109,32 @@ def equal(x: Chosen, y: Chosen) -> np.ndarray:
     return np.asarray(left == right)
 
 
+def estimate_pairs(left: Chosen, right: Chosen, passes: Any, **options: Any) -> Estimate | None:
+    asked = ask_pairs(left, right, passes, **options)
+    return None if asked is None else asked.estimate
+
+
+def test_what_two_conditions_say_together() -> None:
+    """x < y < z: a large y passes with many x and few z; all six orders are equally probable, so that 1/6 pass."""
+    found, rare = [], []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        x, y, z = (events(random.random(128), np.arange(128), 1000 * k) for k in range(3))
+        one, other = ask_pairs(x, y, less), ask_pairs(y, z, less)
+        assert one is not None and other is not None
+        joint = estimate_joint(one.shares(128, right=True), other.shares(128, right=False))
+        apart = estimate_joint(one.shares(128, right=True), ask_pairs(y, z, equal).shares(128, right=False))  # type: ignore[union-attr]
+        assert joint is not None and apart is None
+        found.append(one.estimate.value * other.estimate.value * joint)
+        few = np.zeros((2, 128))
+        few[0, random.integers(128)] = few[1, random.integers(128)] = 1
+        rare.append(estimate_joint(*few))
+    assert np.mean(found) == pytest.approx(1 / 6, rel=0.03)
+    assert np.std(found) < 0.03
+    assert max(rare) < 1.6 and min(rare) > 0.99, "one event on either side says next to nothing"
+    assert estimate_joint(np.full(4, np.nan), np.ones(4)) is None
+
+
 @pytest.mark.parametrize(("passes", "keys"), [(less, None), (equal, 5), (equal, 100)])
 def test_shares_of_pairs_and_their_variance_are_right(passes: object, keys: int | None) -> None:
     """Over 300 samples: the mean is near the exact share, and the variance what was said, at least roughly."""
@@ -142,7 +169,7 @@ def test_only_pairs_that_could_match_are_counted() -> None:
     assert far is not None
     assert in_order.value > 0.999
     assert near.value == pytest.approx(100 / (100 + 2 * sum(range(91, 100))), rel=0.01)
-    assert far.value == pytest.approx(0.01, rel=0.05)
+    assert far.value == pytest.approx(0.01, rel=0.1)
 
 
 def test_where_few_pairs_could_match_all_are_counted() -> None:

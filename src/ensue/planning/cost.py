@@ -4,12 +4,15 @@ The number of partial matches of a set S of variables does not depend on how the
 independently of each other, the last W units of time hold W·r events of a variable on average, and
 
     card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
+                ×  product of joint(i, j, k) over triples in S
 
-where share(S) is the probability that events at independent random times of the window come in the order that the
-pattern wants: 1/k! for a sequence of k, 1 for a conjunction, in general the number of linear extensions of the order
-over k!. A tree costs the sum of card over its nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) +
-Cost(R) + Card). The cost of an order is that of its left-deep tree: the sum over its prefixes, and the buffered events
-of each variable, which are the same in every plan.
+where joint(i, j, k) is how many times as often the conditions between i and j and between j and k both hold as if they
+had nothing to do with each other (1 where that is not known), and share(S) is the probability that events at
+independent random times of the window come in the order that the pattern wants: 1/k! for a sequence of k, 1 for a
+conjunction, in general the number of linear extensions of the order over k!. A tree costs the sum of card over its
+nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) + Cost(R) + Card). The cost of an order is that of
+its left-deep tree: the sum over its prefixes, and the buffered events of each variable, which are the same in every
+plan.
 
 **Lists.** A Kleene variable with n events in reach has 2^n lists, the paper's model; averaged over a Poisson number of
 events with mean m that is e^m, the sum of m^k / k! over all lengths k. So lengths from `minimum` to `maximum` are
@@ -22,7 +25,7 @@ neighbours, k elements count s^(k - 1).
 plan.
 
 What the model leaves out: conditions over three and more variables, or over a whole list, and correlation between
-conditions.
+conditions other than of two that share a variable.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ class Costs:
         self._singles = frozenset(shape.singles)
         self._order = (*shape.singles, *shape.lists)
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
+        known = [(frozenset(triple), figures.joint(triple)) for triple in shape.triples]
+        self._joints = [(names, joint) for names, joint in known if joint != 1.0]
         self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
         self._trees: dict[Tree, tuple[frozenset[str], float]] = {}
 
@@ -73,7 +78,11 @@ class Costs:
         for other in self._order:
             if other in singles:
                 number *= selectivity(name, other)
-        number *= share(self._before, singles | {name}) / share(self._before, singles)
+        together = singles | {name}
+        number *= share(self._before, together) / share(self._before, singles)
+        for names, joint in self._joints:
+            if name in names and names <= together:
+                number *= joint
         variable = self._lists.get(name)
         if variable is None:
             return number
@@ -90,6 +99,9 @@ class Costs:
             for y in self._order:
                 if x in left and y in right:
                     number *= self.figures.selectivity(x, y)
+        for names, joint in self._joints:
+            if names <= left | right and not names <= left and not names <= right:
+                number *= joint
         return number
 
     def tree(self, tree: Tree) -> float:

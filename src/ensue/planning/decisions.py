@@ -116,7 +116,8 @@ class Unconditional:
 class Threshold:
     """Plans anew when a statistic has moved by a share `t` or more of its value at the last planning.
 
-    One that was 0 then counts as moved as soon as it is anything else.
+    One that was 0 then counts as moved as soon as it is anything else. What is known of conditions together follows
+    from the same samples as their selectivities, and is not looked at for itself.
     """
 
     t: float
@@ -131,6 +132,8 @@ class Threshold:
         if self.planned is None:
             return NOT_PLANNED
         for name in sorted({*self.planned, *figures.values}):
+            if name.startswith("joint("):
+                continue
             absent = 0.0 if name.startswith("rate(") else 1.0
             before, now = self.planned.get(name, absent), figures.values.get(name, absent)
             if now != before and abs(now - before) >= self.t * before:

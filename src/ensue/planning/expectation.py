@@ -175,7 +175,7 @@ def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCand
             watched.append(WatchedComparison(block, str(comparison), *sides, distance, holds))
     return BranchExpectation(
         {name: figures.window * figures.arrivals(name) for name in names},
-        {name: value for name, value in sorted(figures.values.items()) if name.startswith("sel(") and "," in name},
+        {name: value for name, value in sorted(figures.values.items()) if "," in name},
         tuple(watched),
         candidates,
     )

@@ -3,8 +3,9 @@
 A statistic has a name in words, which the journal, the invariants and saved states use: `rate(A)` is the number of
 events of type A in a unit of time, `sel(a)` the share of them that the local conditions of variable a let through,
 `sel(a, b)` the share of pairs of such events that satisfy the conditions of WHERE between a and b (their order in time
-does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list. `pace` is
-how many units of time pass in a second of the clock, for plans that are chosen by latency.
+does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list.
+`joint(a, b, c)` says how many times as often the conditions of b with a and with c both hold as sel(a, b) · sel(b, c).
+`pace` is how many units of time pass in a second of the clock, for plans that are chosen by latency.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ensue.errors import PlanError
 from ensue.pattern.expressions import Comparison, variables_of
 from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import CountWindow, Query
+from ensue.statistics.conditions import find_triples
 from ensue.statistics.snapshot import Statistics
 
 PACE = "pace"
@@ -32,7 +34,7 @@ class Shape:
     """What planners need to know of a branch: its variables, in the order of the text, and their order in time.
 
     `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
-    that an index finds the one for the other.
+    that an index finds the one for the other; `triples` those whose middle one has conditions with both others.
     """
 
     variables: tuple[Variable, ...]
@@ -40,6 +42,7 @@ class Shape:
     negations: tuple[str, ...] = ()
     conditions: tuple[frozenset[str], ...] = ()
     keyed: frozenset[frozenset[str]] = frozenset()
+    triples: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +67,10 @@ def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     if partitioned:
         keyed = [frozenset(pair) for pair in combinations(branch.names, 2)]
     negations = tuple(n.name for n in branch.negations)
-    return Shape(branch.variables, branch.before, negations, tuple(names for _, names in several), frozenset(keyed))
+    conditions = tuple(names for _, names in several)
+    pairs = [(x, y) for x, y in combinations(branch.names, 2) if {x, y} in conditions or partitioned]
+    triples = tuple(find_triples(branch, pairs))
+    return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,10 @@ class Figures:
     def selectivity(self, one: str, other: str) -> float:
         """The share of pairs of events that satisfy the conditions between two variables."""
         return self.values.get(selectivity_name(one, other), 1.0)
+
+    def joint(self, triple: tuple[str, str, str]) -> float:
+        """How many times as often both conditions of a triple hold as their selectivities say."""
+        return self.values.get(joint_name(*triple), 1.0)
 
     @property
     def pace(self) -> float:
@@ -137,6 +147,12 @@ def selectivity_name(*names: str) -> str:
     return f"sel({', '.join(sorted(names))})"
 
 
+@cache
+def joint_name(x: str, middle: str, z: str) -> str:
+    """The name of what is known of two conditions together, that share the middle variable."""
+    return f"joint({x}, {middle}, {z})"
+
+
 def figures_of(branch: Branch, window: float, statistics: Statistics, *, partitioned: bool = False) -> Figures:
     """The figures of a branch: the part of a snapshot that speaks of its types and variables.
 
@@ -146,6 +162,7 @@ def figures_of(branch: Branch, window: float, statistics: Statistics, *, partiti
     found = {rate_name(v.type): statistics.rates[v.type] for v in branch.variables if v.type in statistics.rates}
     found |= {selectivity_name(name): s for name, s in statistics.local.items() if name in names}
     found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
+    found |= {joint_name(*triple): s for triple, s in statistics.triples.items() if names.issuperset(triple)}
     values = {name: estimate.value for name, estimate in found.items()}
     shape = shape_of(branch, partitioned=partitioned)
     return Figures(shape, window, values, {name: estimate.variance for name, estimate in found.items()})

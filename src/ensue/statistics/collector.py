@@ -21,11 +21,23 @@ from ensue.events.schema import Schema
 from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
-from ensue.statistics.conditions import Conditions, Pair, find_conditions, previous
+from ensue.statistics.conditions import Conditions, Pair, Triple, find_conditions, previous
 from ensue.statistics.estimates import Estimate, share
 from ensue.statistics.histogram import ExponentialHistogram
 from ensue.statistics.rates import Rates, count_expired
-from ensue.statistics.sampling import Chosen, Events, Floats, Mask, Sample, WindowSample, draw, estimate_pairs, scatter
+from ensue.statistics.sampling import (
+    AskedPairs,
+    Chosen,
+    Events,
+    Floats,
+    Mask,
+    Sample,
+    WindowSample,
+    ask_pairs,
+    draw,
+    estimate_joint,
+    scatter,
+)
 from ensue.statistics.snapshot import Statistics
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
@@ -316,31 +328,57 @@ class Collector:
         if shares is None or _PARTS * (now - shares.at) >= max(1, self._rates.covered(now)):
             self._settle()
             shares = self._shares = self._ask(now)
-        return Statistics(float(self._rates.covered(now)), self._rates.at(now), shares.local, shares.pairs, now)
+        covered, rates = float(self._rates.covered(now)), self._rates.at(now)
+        return Statistics(covered, rates, shares.local, shares.pairs, now, shares.triples)
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
-        pairs = {pair: self._estimate(pair, now) for pair in self._conditions.pairs} if self._pool is not None else {}
+        events: dict[str, Chosen] = {}
+        asked: dict[Pair, AskedPairs] = {}
+        if self._pool is not None:
+            events = {name: Chosen(self._pool, sample.at(now)) for name, sample in self._samples.items()}
+            found = {pair: self._ask_pairs(pair, events) for pair in self._conditions.pairs}
+            asked = {pair: one for pair, one in found.items() if one is not None}
         return _Shares(
             now,
             {name: found for name, found in local.items() if found is not None},
-            {pair: found for pair, found in pairs.items() if found is not None},
+            {pair: one.estimate for pair, one in asked.items()},
+            self._join_shares(asked, events),
         )
 
-    def _estimate(self, pair: Pair, now: int) -> Estimate | None:
-        assert self._pool is not None
+    def _join_shares(self, asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]) -> dict[Triple, Estimate]:
+        """How often both conditions of a triple hold, beside what their shares let expect."""
+
+        def shares(middle: str, other: str) -> Floats | None:
+            pair = asked.get((min(middle, other), max(middle, other)))
+            is_later = self._in_order(middle, other)[1] == middle
+            return None if pair is None else pair.shares(len(events[middle]), right=is_later)
+
+        found = {}
+        for x, middle, z in self._conditions.triples:
+            one, other = shares(middle, x), shares(middle, z)
+            joint = None if one is None or other is None else estimate_joint(one, other)
+            if joint is not None:
+                found[x, middle, z] = Estimate(joint)
+        return found
+
+    def _in_order(self, *pair: str) -> tuple[str, ...]:
+        """Two variables, first the one whose events are earlier where there is an order."""
+        x, y = sorted(pair)
+        turned = (x, y) not in self._conditions.before and (y, x) in self._conditions.before
+        return (y, x) if turned else (x, y)
+
+    def _ask_pairs(self, pair: Pair, events: Mapping[str, Chosen]) -> AskedPairs | None:
         conditions = self._conditions.pairs[pair]
-        # The left events are the earlier ones where there is an order.
-        turned = pair not in self._conditions.before and pair[::-1] in self._conditions.before
-        earlier, later = pair[::-1] if turned else pair
+        earlier, later = self._in_order(*pair)
         first = previous(earlier) if earlier == later else earlier
 
         def passes(x: Chosen, y: Chosen) -> Mask:
             return self._all(conditions, {first: x, later: y}, len(x))
 
-        return estimate_pairs(
-            Chosen(self._pool, self._samples[earlier].at(now)),
-            Chosen(self._pool, self._samples[later].at(now)),
+        return ask_pairs(
+            events[earlier],
+            events[later],
             passes,
             within=self._within,
             ordered=(earlier, later) in self._conditions.before,
@@ -395,6 +433,7 @@ class _Shares:
     at: int
     local: Mapping[str, Estimate]
     pairs: Mapping[Pair, Estimate]
+    triples: Mapping[Triple, Estimate]
 
 
 def _put_together(batches: Sequence[EventBatch]) -> tuple[Int64s, Int32s, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -22,6 +22,7 @@ from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Query
 
 Pair = tuple[str, str]
+Triple = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class Conditions:
     variables, by their names in order; `(x, x)` stands for two neighbours of a list, of which the earlier is called
     `previous(x)`. `before` holds the pairs of variables whose events come one after the other in every match of both.
 
+    `triples` are single events of a match of which the middle one has conditions with both others, these none between
+    each other.
+
     What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
     """
 
@@ -39,6 +43,7 @@ class Conditions:
     local: dict[str, tuple[Expression, ...]]
     pairs: dict[Pair, tuple[Expression, ...]]
     before: frozenset[Pair]
+    triples: tuple[Triple, ...] = ()
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The columns that they name, in the order of the schema; an event's times are at hand without."""
@@ -67,7 +72,8 @@ def find_conditions(query: Query) -> Conditions:
     types = {item.variable: item.type for item in query.items}
     lists = {item.variable for item in query.items if item.quantifier is not None}
     before: set[Pair] = {(name, name) for name in lists}
-    for branch in normalize(query):
+    branches = normalize(query)
+    for branch in branches:
         for conjunct in _conjuncts(branch):
             nodes = [n for n in walk(conjunct) if isinstance(n, Attribute | Aggregate)]
             names = sorted(variables_of(conjunct))
@@ -90,7 +96,23 @@ def find_conditions(query: Query) -> Conditions:
         {name: tuple(local[name]) for name in sorted(local)},
         {pair: tuple(pairs[pair]) for pair in sorted(pairs)},
         frozenset(before),
+        tuple(dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))),
     )
+
+
+def find_triples(branch: Branch, pairs: Iterable[Pair]) -> Iterator[Triple]:
+    """The triples of single events with conditions between the middle one and either other, and none between these.
+
+    >>> from ensue.language import parse_query
+    >>> (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c, D d)"))
+    >>> list(find_triples(branch, [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]))
+    [('a', 'c', 'd'), ('b', 'c', 'd')]
+    """
+    known = {frozenset(pair) for pair in pairs}
+    names = [v.name for v in branch.variables if not v.kleene]
+    for middle in names:
+        sides = sorted(name for name in names if name != middle and {name, middle} in known)
+        yield from ((x, middle, z) for x, z in combinations(sides, 2) if {x, z} not in known)
 
 
 def _conjuncts(branch: Branch) -> Iterator[Expression]:

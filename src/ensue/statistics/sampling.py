@@ -214,7 +214,62 @@ class WindowSample:
         return sample
 
 
-def estimate_pairs(
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedPairs:
+    """Pairs of a left and a right event, by their places among those to choose from, and which of them pass."""
+
+    left: Int64s
+    right: Int64s
+    passed: Mask
+
+    @property
+    def estimate(self) -> Estimate:
+        """The share that passes.
+
+        Such pairs share events and are not independent of each other, so the variance is not just p(1-p)/n; it is that
+        of a two-sample U-statistic: how much the share differs between left events, and between right events.
+        """
+        found = share(float(np.count_nonzero(self.passed)), len(self.passed))
+        spread = sum(_variance_of_mean(side, self.passed) for side in (self.left, self.right))
+        return Estimate(found.value, max(found.variance, spread - found.variance))  # chance is in both of the two
+
+    def shares(self, events: int, *, right: bool) -> Floats:
+        """For each of so many events on one side, the share of its pairs that pass; NaN for one without a pair."""
+        side = self.right if right else self.left
+        seen = np.bincount(side, minlength=events)
+        with np.errstate(invalid="ignore"):
+            return np.bincount(side[self.passed], minlength=events) / seen
+
+
+_ALONE = 2.0
+"""So many events that pass on both sides are added as if the two sides had nothing to do with each other."""
+
+
+def estimate_joint(one: Floats, other: Floats) -> float | None:
+    """How many times as often both of two conditions hold as their shares let expect; None if nothing is known.
+
+    `one` and `other` are, for the same events, the shares of pairs with others that pass. In `x < y AND y < z` a large
+    y passes with many x and few z: both hold for fewer triples than the product of the two shares says.
+
+    Few events that pass at all say little: what they say is drawn towards 1.
+
+    >>> estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.0, 0.5] * 50))
+    1.9...
+    >>> estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.5, 0.0] * 50))
+    0.0...
+    """
+    known = ~(np.isnan(one) | np.isnan(other))
+    one, other = one[known], other[known]
+    sums = float(one.sum()), float(other.sum())
+    if not (sums[0] > 0 and sums[1] > 0):
+        return None
+    both = float(one @ other) * len(one) / (sums[0] * sums[1])
+    # Of how many events the passing ones are, on either side, and of how many both would be by chance.
+    passing = sums[0] ** 2 / float(one @ one) * sums[1] ** 2 / float(other @ other) / len(one)
+    return (both * passing + _ALONE) / (passing + _ALONE)
+
+
+def ask_pairs(
     left: Chosen,
     right: Chosen,
     passes: Passes,
@@ -222,15 +277,12 @@ def estimate_pairs(
     within: float | None = None,
     ordered: bool = False,
     most: int = 4096,
-) -> Estimate | None:
-    """The share of pairs of a left and a right event that pass; None if there is no pair. Both are in order of time.
+) -> AskedPairs | None:
+    """Which pairs of a left and a right event pass; None if there is no pair. Both are in order of time.
 
     Counted are pairs that could be in one match: of two different events, in a window of `within`, and if `ordered`,
     the left one before the right one. Values often depend on time (prices drift), so these are the pairs that matter.
     Only where the samples hold too few of them are all pairs counted. `most` of them are asked, spread evenly.
-
-    Such pairs share events and are not independent of each other, so the variance is not just p(1-p)/n; it is that of a
-    two-sample U-statistic: how much the share differs between left events, and between right events.
     """
     x, y = _near_pairs(left, right, within, ordered, most)
     counted = _could_match(left, right, x, y, within, ordered)
@@ -240,10 +292,7 @@ def estimate_pairs(
     x, y = x[counted], y[counted]
     if not len(x):
         return None
-    passed = passes(left.take(x), right.take(y))
-    found = share(float(np.count_nonzero(passed)), len(x))
-    spread = sum(_variance_of_mean(side, passed) for side in (x, y))
-    return Estimate(found.value, max(found.variance, spread - found.variance))  # chance is in both of the two
+    return AskedPairs(x, y, passes(left.take(x), right.take(y)))
 
 
 def _near_pairs(left: Chosen, right: Chosen, within: float | None, ordered: bool, most: int) -> tuple[Int64s, Int64s]:
@@ -255,11 +304,21 @@ def _near_pairs(left: Chosen, right: Chosen, within: float | None, ordered: bool
     return spread_pairs(low, np.maximum(high, low), most)
 
 
+_GOLDEN = 0.6180339887498949
+"""Multiples of it, whole parts taken off, lie evenly between 0 and 1 however many they are."""
+
+
 def spread_pairs(low: Int64s, high: Int64s, most: int) -> tuple[Int64s, Int64s]:
-    """At most `most` of the pairs (i, j) with low[i] <= j < high[i], at even distances."""
+    """At most `most` of the pairs (i, j) with low[i] <= j < high[i], one of each stretch of a length.
+
+    Not at even distances: those would be pairs with the same few j again and again.
+    """
     bounds = np.cumsum(high - low)
     total = int(bounds[-1]) if len(bounds) else 0
-    number = np.arange(total) if total <= most else np.arange(most) * total // most
+    number = np.arange(total)
+    if total > most:
+        places = np.arange(most)
+        number = ((places + places * _GOLDEN % 1.0) * (total / most)).astype(np.int64)
     x = np.searchsorted(bounds, number, side="right").astype(np.int64)
     return x, (number - (bounds[x] - high[x])).astype(np.int64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ensue.errors import StateError
@@ -23,7 +23,9 @@ class Statistics:
     `window` is how much time it is about and `at` the event time it was taken, in the time column's units. `rates` are
     events of a type a unit of time; `local` is the share of the events of a variable's type that pass the variable's
     own conditions; `pairs`, with the two names in order, the share of pairs of such events that pass all conditions
-    between the two. What is missing in `local` and `pairs` is 1. `(x, x)` stands for neighbours in a list.
+    between the two. What is missing in `local` and `pairs` is 1. `(x, x)` stands for neighbours in a list. `triples`
+    says of the conditions of a middle event with two others how many times as often both hold as the product of the
+    two shares says: 1 where they are independent.
 
     >>> known = Statistics(60.0, {"A": Estimate(2.0)}, {"a": Estimate(0.5)}, {("a", "b"): Estimate(0.1)})
     >>> known.pair("b", "a").value, known.share("b").value, known.rate("C").value
@@ -37,6 +39,7 @@ class Statistics:
     local: Mapping[str, Estimate]
     pairs: Mapping[tuple[str, str], Estimate]
     at: int = 0
+    triples: Mapping[tuple[str, str, str], Estimate] = field(default_factory=dict)
 
     @classmethod
     def uniform(cls, query: Query) -> Statistics:
@@ -56,10 +59,11 @@ class Statistics:
         return self.pairs.get((x, y) if x <= y else (y, x), _ALL)
 
     def rows(self) -> Iterator[tuple[str, str, Estimate]]:
-        """All of it as rows: what it is ('rate', 'local' or 'pair'), of what, and the number."""
+        """All of it as rows: what it is ('rate', 'local', 'pair' or 'triple'), of what, and the number."""
         yield from (("rate", name, found) for name, found in self.rates.items())
         yield from (("local", name, found) for name, found in self.local.items())
         yield from (("pair", f"{x}, {y}", found) for (x, y), found in self.pairs.items())
+        yield from (("triple", ", ".join(names), found) for names, found in self.triples.items())
 
     def __str__(self) -> str:
         """A line for each number.
@@ -71,7 +75,7 @@ class Statistics:
         """
         rows = list(self.rows())
         width = max((len(name) for _, name, _ in rows), default=0)
-        lines = [f"{kind:<5}  {name:<{width}}  {found}" for kind, name, found in rows]
+        lines = [f"{kind:<6} {name:<{width}}  {found}" for kind, name, found in rows]
         return "\n".join([f"over {self.window:g} up to {self.at}", *lines])
 
     def to_json(self) -> dict[str, Any]:
@@ -83,6 +87,7 @@ class Statistics:
             "rates": {name: [found.value, found.variance] for name, found in self.rates.items()},
             "local": {name: [found.value, found.variance] for name, found in self.local.items()},
             "pairs": [[x, y, found.value, found.variance] for (x, y), found in self.pairs.items()],
+            "triples": [[*names, found.value, found.variance] for names, found in self.triples.items()],
         }
 
     @classmethod
@@ -100,6 +105,7 @@ class Statistics:
                 {str(name): _estimate(*found) for name, found in data["local"].items()},
                 {_in_order(str(x), str(y)): _estimate(*found) for x, y, *found in data["pairs"]},
                 int(data.get("at", 0)),
+                {(str(x), str(y), str(z)): _estimate(*found) for x, y, z, *found in data.get("triples", ())},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"these are not statistics: {error!r}; take them anew with `ensue stats`") from error
