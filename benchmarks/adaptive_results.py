@@ -29,6 +29,7 @@ class CellResult:
     planner: str
     query: str
     events: int
+    length: int  # of the stream; more than `events` if all had to stop for time
     outcomes: list[Outcome]
 
     def of(self, method: str) -> Outcome:
@@ -40,8 +41,13 @@ class CellResult:
 
     def behind(self, method: str, static: bool = True) -> float:
         """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them."""
-        rates = [one.rate for one in self.outcomes if static or one.method != "static"]
-        return 1 - self.of(method).rate / max(rates)
+        rivals = METHODS if static else METHODS[1:]
+        return 1 - self.of(method).rate / max(self.of(rival).rate for rival in rivals)
+
+    @property
+    def noise(self) -> float:
+        """By what share the plan that stays differs from itself, run twice."""
+        return abs(1 - self.gain("static again"))
 
     @property
     def name(self) -> str:
@@ -51,7 +57,8 @@ class CellResult:
     def line(self) -> str:
         """The cell in one line."""
         rates = ", ".join(f"{one.method} {one.rate / 1e3:.0f}k ({one.replaced})" for one in self.outcomes)
-        return f"{self.name}: {self.events:,} events, {self.outcomes[0].matches:,} matches; {rates}"
+        stopped = f" of {self.length:,}" if self.events < self.length else ""
+        return f"{self.name}: {self.events:,}{stopped} events, {self.outcomes[0].matches:,} matches; {rates}"
 
 
 def read_cell(stored: dict[str, Any]) -> CellResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from adaptive_cells import Dataset, Pattern
+from adaptive_cells import EVENTS, Dataset, Pattern
 
 import ensue
 from ensue.events.intake import Intake
@@ -22,8 +23,10 @@ from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector
 
 BATCH = 4096
-CHECKS = 12
-"""How often all methods look at a stream: with runs of some seconds, about as often as the engine does by itself."""
+MOST_SECONDS = 14.0
+"""That all methods together may take on a pattern, of the processor's time."""
+SUMMED = 8
+"""Of one batch in so many the matches of all methods are compared; of the others their number."""
 OPTIONS = Options(max_matches=None, max_partial_matches=None)
 
 
@@ -59,6 +62,7 @@ def methods(t: float, d: float) -> dict[str, Decision | None]:
     """The methods that are compared; None is a plan that stays."""
     return {
         "static": None,
+        "static again": None,
         "unconditional": Unconditional(),
         "threshold": Threshold(t),
         "invariant": invariants(ConstantDistance(d)),
@@ -88,14 +92,12 @@ def warm_up() -> None:
 class Runner:
     """One method at work: an engine, and what it has taken so far."""
 
-    def __init__(
-        self, method: str, query: str, plan: Plan, planner: str, decision: Decision | None, every: int | None
-    ) -> None:
+    def __init__(self, method: str, query: str, plan: Plan, planner: str, decision: Decision | None) -> None:
         self.method = method
-        adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision, every=every)
+        adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision)
         self.engine = ensue.compile(query, plan=plan, adapt=adapt, options=OPTIONS)
         self.seconds = 0.0
-        self.events = self.matches = self.checksum = 0
+        self.batches = self.events = self.matches = self.checksum = 0
 
     def push(self, part: pa.Table) -> None:
         started = time.process_time()
@@ -129,7 +131,9 @@ class Runner:
         self.seconds += time.process_time() - started
         self.events += events
         self.matches += len(found)
-        self.checksum = (self.checksum + sum_up(found)) % (1 << 61)
+        if self.batches % SUMMED == 0:
+            self.checksum = (self.checksum + sum_up(found)) % (1 << 61)
+        self.batches += 1
 
 
 def sum_up(matches: ensue.Matches) -> int:
@@ -162,19 +166,18 @@ class Cell:
         self,
         planner: str,
         tried: Mapping[str, Decision | None],
-        checks: int | None = CHECKS,
-        most_seconds: float = 30.0,
+        most_seconds: float = MOST_SECONDS,
     ) -> list[Outcome]:
         """All methods over the stream, a batch each in turn: what else the machine does hits them alike.
 
-        They start from one plan, made from the first of the stream, and all must find the same. They look at it as many
-        times, so that runs can be repeated; None leaves it to the engine. After so many seconds all stop where they
-        are.
+        They start from one plan, made from the first of the stream, look at the stream as often as the engine does by
+        itself, and all must find the same. After so many seconds all stop where they are.
         """
         size = self.table.num_rows
-        every = None if checks is None else max(1, round(size / checks / BATCH)) * BATCH
         plan = first_plan(self.query, self.table.slice(0, size // 16), planner)
-        runners = [Runner(name, self.query, plan, planner, one, every) for name, one in tried.items()]
+        runners = [Runner(name, self.query, plan, planner, one) for name, one in tried.items()]
+        gc.collect()
+        gc.freeze()  # what all runs have in common is not looked through again, in the time of one of them
         for number, start in enumerate(range(0, size, BATCH)):
             part = self.table.slice(start, BATCH)
             turn = number % len(runners)
@@ -183,6 +186,7 @@ class Cell:
             if sum(runner.seconds for runner in runners) > most_seconds:
                 break
         found = [runner.finish() for runner in runners]
+        gc.unfreeze()
         if len({(one.matches, one.checksum) for one in found}) > 1:
             raise SystemExit(f"the methods find different matches: {self.query}, {found}")
         return found
@@ -196,13 +200,14 @@ MOST_MATCHES = 8
 LEAST_WINDOWS = 48
 """That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
 SLICES, SLICE = 6, 2 * BATCH
+RUN = 1.2
+"""Seconds that a run should take: long enough for some ten checks, and for all patterns in half an hour."""
 
 
-def fit_window(dataset: Dataset, pattern: Pattern, events: int) -> int:
+def fit_window(dataset: Dataset, pattern: Pattern, events: int, seed: int) -> int:
     """The longest window of a row, each longer by half, that stretches from all over the stream allow."""
-    table = dataset.make(pattern.types, events)
-    starts = [max(0, table.num_rows - SLICE) * k // (SLICES - 1) for k in range(SLICES)]
-    slices = [table.slice(start, SLICE) for start in starts]
+    table = dataset.make(pattern.types, events, seed)
+    slices = _stretches(table)
     span = int(pc.max(table["ts"]).cast(pa.int64()).as_py() - pc.min(table["ts"]).cast(pa.int64()).as_py())
     best = window = int(dataset.minutes * 60e6)
     while window < span / LEAST_WINDOWS and _is_light(pattern.query(window), slices):
@@ -210,10 +215,29 @@ def fit_window(dataset: Dataset, pattern: Pattern, events: int) -> int:
     return best
 
 
+def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int) -> int:
+    """How many events a run of `RUN` seconds takes by a plan that is made for stretches from all over the stream.
+
+    From a half to four times as many as windows are fitted to.
+    """
+    query, slices = pattern.query(window), _stretches(dataset.make(pattern.types, EVENTS, seed))
+    runner = Runner("static", query, first_plan(query, pa.concat_tables(slices).combine_chunks(), "greedy"), "", None)
+    for table in slices:
+        for start in range(0, table.num_rows, BATCH):
+            runner.push(table.slice(start, BATCH))
+    times = RUN * runner.events / runner.seconds / EVENTS
+    return EVENTS // 2 * max(1, min(8, round(2 * times)))
+
+
+def _stretches(table: pa.Table) -> list[pa.Table]:
+    starts = [max(0, table.num_rows - SLICE) * k // (SLICES - 1) for k in range(SLICES)]
+    return [table.slice(start, SLICE) for start in starts]
+
+
 def _is_light(query: str, slices: Sequence[pa.Table]) -> bool:
     """Whether a plan that is made for all of the stretches has neither too much to do nor finds too much."""
     plan = first_plan(query, pa.concat_tables(slices).combine_chunks(), "greedy")
-    runner = Runner("static", query, plan, "", None, None)
+    runner = Runner("static", query, plan, "", None)
     whole = sum(table.num_rows for table in slices)
     for table in slices:
         for start in range(0, table.num_rows, 512):

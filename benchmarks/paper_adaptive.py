@@ -3,14 +3,16 @@
 Five sets of patterns of sizes 3 to 8, over generated streams (and your files, with --traffic and --stocks), by the
 greedy planner and ZStream's: a plan that stays, one that is made anew at each check, by a threshold, and by invariants.
 Before that t and d are scanned on sequences; beside it there are a stream whose rates invert half way and one without
-drift. Each part adds its numbers to results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of
-all that is there. Time is CPU time; the methods take turns batch by batch.
+drift. t and d are scanned on streams of another seed than those that are reported. Each part adds its numbers to
+results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there. Time is CPU time;
+the methods take turns batch by batch, and look at the stream as often as the engine does by itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,10 +25,32 @@ from typing import Any
 import adaptive_report
 import numpy as np
 import pyarrow as pa
-from adaptive_cells import EVENTS, GENERATED, SETS, SIZES, Dataset, make_pattern, read_stocks, read_traffic
+from adaptive_cells import (
+    EVENTS,
+    GENERATED,
+    REPORTED,
+    SETS,
+    SETTLED,
+    SIZES,
+    Dataset,
+    make_pattern,
+    read_stocks,
+    read_traffic,
+)
 from adaptive_plots import draw_plots
 from adaptive_results import CellResult, best_parameters, read_cell
-from adaptive_runs import BATCH, Cell, Outcome, Runner, first_plan, fit_window, invariants, methods, warm_up
+from adaptive_runs import (
+    BATCH,
+    Cell,
+    Outcome,
+    Runner,
+    first_plan,
+    fit_length,
+    fit_window,
+    invariants,
+    methods,
+    warm_up,
+)
 from adaptive_windows import WINDOWS
 from rich.console import Console
 
@@ -48,7 +72,8 @@ class Job:
     path: Path | None
     kind: str
     size: int
-    events: int
+    events: int | None
+    seed: int
     parameters: tuple[tuple[str, tuple[float, float]], ...] = ()  # t and d, of each planner
 
     def tried(self, planner: str) -> dict[str, Decision | None]:
@@ -65,22 +90,25 @@ def dataset_named(name: str, path: Path | None) -> Dataset:
     return GENERATED[name]
 
 
-def make_cell(dataset: Dataset, kind: str, size: int, events: int) -> Cell:
-    """A pattern with its window: of a generated stream the one that is known, of a file one that is found out."""
-    pattern = make_pattern(dataset, kind, size)
-    window = WINDOWS.get(f"{dataset.name} {kind}", {}).get(size) or fit_window(dataset, pattern, EVENTS)
-    return Cell(dataset, pattern, window, dataset.make(pattern.types, events))
+def make_cell(dataset: Dataset, kind: str, size: int, events: int | None, seed: int) -> Cell:
+    """A pattern with its window and its stream: one that is known, or else one that is found out."""
+    pattern = make_pattern(dataset, kind, size, seed)
+    known = WINDOWS.get(seed, {}).get(f"{dataset.name} {kind}", {}).get(size)
+    window = known or fit_window(dataset, pattern, EVENTS, seed)
+    length = events or fit_length(dataset, pattern, window, seed)
+    return Cell(dataset, pattern, window, dataset.make(pattern.types, length, seed))
 
 
 def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
-    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events)
+    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed)
     return [summarize(cell, planner, cell.run(planner, job.tried(planner))) for planner in PLANNERS]
 
 
 def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:
     pattern, name = cell.pattern, cell.dataset.name
-    return asdict(CellResult(name, pattern.kind, pattern.size, planner, cell.query, outcomes[0].events, outcomes))
+    of_stream = (cell.query, outcomes[0].events, cell.table.num_rows)
+    return asdict(CellResult(name, pattern.kind, pattern.size, planner, *of_stream, outcomes))
 
 
 # -- two streams for themselves --------------------------------------------------------------------------------------
@@ -102,9 +130,7 @@ def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:
     table = inverted_stream(events)
     plan = first_plan(INVERTED, table.slice(0, events // 8), planner)
     default = invariants(TunedDistance(start=0.1))
-    runners = [
-        Runner(name, INVERTED, plan, planner, one, None) for name, one in (("static", None), ("adaptive", default))
-    ]
+    runners = [Runner(name, INVERTED, plan, planner, one) for name, one in (("static", None), ("adaptive", default))]
     marks: dict[str, list[float]] = {runner.method: [] for runner in runners}
     for start in range(0, events, BATCH):
         for runner in runners:
@@ -118,23 +144,23 @@ def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:
     return [{**told, "replaced": found[1].replaced, "seconds": parts}]
 
 
-def do_steady(kind: str, size: int, events: int) -> list[dict[str, Any]]:
+def do_steady(job: Job) -> list[dict[str, Any]]:
     """A stream without drift: the plan that stays, twice for the noise, and the engine as it adapts by default."""
-    cell = make_cell(GENERATED["steady"], kind, size, events)
+    cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed)
     tried = {"static": None, "static again": None, "invariant, tuned": invariants(TunedDistance(start=0.1))}
-    return [summarize(cell, planner, cell.run(planner, tried, checks=None)) for planner in PLANNERS]
+    return [summarize(cell, planner, cell.run(planner, tried)) for planner in PLANNERS]
 
 
-def fit_all(pool: ProcessPoolExecutor) -> None:
+def fit_all(pool: ProcessPoolExecutor, seed: int) -> None:
     """Print the windows anew, to be put into adaptive_windows.py."""
-    wanted = [(name, kind, size) for name in GENERATED for kind in SETS for size in SIZES]
+    wanted = [(name, kind, size, seed) for name in GENERATED for kind in SETS for size in SIZES]
     found = pool.map(fit_one, *zip(*wanted, strict=True))
-    for (name, kind, size), window in zip(wanted, found, strict=True):
+    for (name, kind, size, _), window in zip(wanted, found, strict=True):
         print(json.dumps([f"{name} {kind}", size, window]), flush=True)
 
 
-def fit_one(name: str, kind: str, size: int) -> int:
-    return fit_window(GENERATED[name], make_pattern(GENERATED[name], kind, size), EVENTS)
+def fit_one(name: str, kind: str, size: int, seed: int) -> int:
+    return fit_window(GENERATED[name], make_pattern(GENERATED[name], kind, size, seed), EVENTS, seed)
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -146,78 +172,90 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="some sets of patterns")
     parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, help="some sizes")
-    parser.add_argument("--events", type=int, help=f"of each stream ({EVENTS:,}; quick a sixth)")
+    parser.add_argument("--events", type=int, help=f"of each stream (as many as take a second; quick {EVENTS // 6:,})")
+    parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; --resume goes on")
+    parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
     parser.add_argument("--fit", action="store_true", help="only find out windows for adaptive_windows.py")
     parser.add_argument("--traffic", type=Path, metavar="FILE", help="Parquet: point_id ts avg_speed vehicle_count")
     parser.add_argument("--stocks", type=Path, metavar="FILE", help="Parquet: symbol ts volume diff")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--folder", type=Path, default=Path("results"))
     asked = parser.parse_args()
-    events = asked.events or (EVENTS // 6 if asked.quick else EVENTS)
+    events = asked.events or (EVENTS // 6 if asked.quick else None)
     sizes = asked.sizes or (SIZES[::2] if asked.quick else SIZES)
     files = {"traffic file": asked.traffic, "stocks file": asked.stocks}
     parts = asked.only or [part for part in PARTS if files.get(part, True)]
     asked.folder.mkdir(parents=True, exist_ok=True)
     kept = asked.folder / "paper-adaptive.json"
     known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
-    console = Console()
+    console = Console(soft_wrap=True)
+    stop = time.time() + 60 * asked.minutes
     with ProcessPoolExecutor(asked.jobs, get_context("spawn"), warm_up) as pool:
         if asked.fit:
-            return fit_all(pool)
+            return fit_all(pool, asked.seed)
         for part in parts:
             found: Iterable[list[Any]]
+            seed = SETTLED if part == "scan" else asked.seed
+            settings = {"quick": asked.quick, "seed": seed}
+            if not asked.resume or not is_alike(known.get(part), settings):
+                known.pop(part, None)
+            done = known.get(part, {"cells": []})["cells"]
             if part == "inverted":
-                found = pool.map(partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1)), PLANNERS)
-            elif part == "steady":
-                some = [(kind, size, 2 * events) for kind in asked.sets for size in sizes[::2]]
-                found = pool.map(do_steady, *zip(*some, strict=True))
+                planners = [planner for planner in PLANNERS if planner not in {cell["planner"] for cell in done}]
+                found = pool.map(partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1)), planners)
             else:
-                found = pool.map(do, list_jobs(part, asked.sets, sizes, events, files, known))
+                jobs = list_jobs(part, asked.sets, sizes, events, seed, files, known)
+                there = {(cell["kind"], cell["size"], cell["dataset"]) for cell in done}
+                jobs = [job for job in jobs if (job.kind, job.size, job.dataset) not in there]
+                found = pool.map(do_steady if part == "steady" else do, jobs)
             started = time.time()
             for cells in found:  # what is there is kept if the rest is broken off
-                known[part] = merge(known.get(part), cells, time.time() - started, asked.quick)
+                before = known.get(part, {"cells": [], "seconds": 0.0, **settings})
+                took = before["seconds"] + time.time() - started
+                known[part] = {**before, "cells": before["cells"] + cells, "seconds": took}
                 kept.write_text(json.dumps(known))
                 started = time.time()
                 for cell in cells:
                     console.print(read_cell(cell).line if part != "inverted" else part, highlight=False)
+                if time.time() > stop:
+                    break
+            if time.time() > stop:
+                console.print("there is more to measure: --resume goes on with it", highlight=False)
+                pool.shutdown(cancel_futures=True)
+                break
     adaptive_report.write(asked.folder / "paper-adaptive.md", known)
     draw_plots(asked.folder, known)
     console.print((asked.folder / "paper-adaptive.md").read_text().split("\n## ", 2)[1], highlight=False, markup=False)
     console.print(f"written to {asked.folder}/paper-adaptive.md, with plots beside it")
 
 
-def merge(before: dict[str, Any] | None, cells: list[Any], seconds: float, quick: bool) -> dict[str, Any]:
-    """A part with new cells in place of the same ones of before; quick ones and others do not go together."""
-    if before is None or before["quick"] != quick:
-        return {"cells": cells, "seconds": seconds, "quick": quick}
-
-    def place(cell: Any) -> tuple[Any, ...]:
-        return tuple(cell.get(name) for name in ("dataset", "kind", "size", "planner"))
-
-    new = {place(cell) for cell in cells}
-    kept = [cell for cell in before["cells"] if place(cell) not in new]
-    return {"cells": kept + cells, "seconds": before["seconds"] + seconds, "quick": quick}
+def is_alike(before: dict[str, Any] | None, settings: dict[str, Any]) -> bool:
+    """Whether what was measured before goes together with what is measured with these settings."""
+    return before is not None and all(before.get(name) == value for name, value in settings.items())
 
 
 def list_jobs(
     part: str,
     sets: Sequence[str],
     sizes: Sequence[int],
-    events: int,
+    events: int | None,
+    seed: int,
     files: dict[str, Path | None],
     known: dict[str, Any],
 ) -> list[Job]:
-    """The jobs of a part: the scan takes sequences of all generated datasets, the others all sets of theirs."""
+    """The jobs of a part: the scan takes sequences of both generated datasets, the others all sets of theirs."""
     if part == "scan":
-        return [
-            Job(part, name, None, "sequence", n, events // 2) for name in ("traffic-like", "stock-like") for n in sizes
-        ]
+        names = ("traffic-like", "stock-like")
+        return [Job(part, name, None, "sequence", n, events, seed) for n in sizes for name in names]
+    if part == "steady":
+        return [Job(part, part, None, kind, size, events, seed) for size in sizes[::2] for kind in sets]
     like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(part, part)
     parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
     path = files.get(part)
     if part in files and path is None:
         raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
-    return [Job(part, part, path, kind, size, events, parameters) for size in sizes for kind in sets]
+    return [Job(part, part, path, kind, size, events, seed, parameters) for size in sizes for kind in sets]
 
 
 if __name__ == "__main__":

@@ -304,6 +304,36 @@ def test_a_stream_that_becomes_slow_is_checked_sooner(monkeypatch: pytest.Monkey
     assert not cadence.is_far(10_000, 10_100, 500), "it is due"
 
 
+def test_events_that_suddenly_take_longer_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ensue.runtime.cadence.time.thread_time", lambda: clock[0])
+
+    def events_until_due(cadence: Cadence, number: int, seconds: float) -> int:
+        """Batches of 2,500 events that take so long each."""
+        came = 0
+        while True:
+            cadence.work()
+            cadence.is_far(number + came, number + came + 2500, 0)
+            clock[0] += seconds
+            came += 2500
+            due = cadence.is_due(number + came)
+            cadence.rest()
+            if due:
+                return came
+
+    cadence = Cadence(None, 0.01)
+    for number in (100_000, 200_000):
+        clock[0] += 1.0
+        cadence.checked(number, 0.0099)  # 1 % of a second's work
+    usual = events_until_due(cadence, 200_000, 0.025)
+    assert 90_000 < usual < 110_000
+    cadence.checked(300_000, 0.0099)
+    assert 5000 <= events_until_due(cadence, 300_000, 0.1) < 15_000, "after a fifth of the time, not all of it"
+    restored = Cadence(None, 0.01)
+    restored.load(cadence.dump(), 310_000)
+    assert restored._pace == cadence._pace
+
+
 def test_a_batch_is_cut_where_a_check_was_asked_for() -> None:
     exact, loose = Cadence(100, 0.01), Cadence(None, 0.01)
     assert (exact.cut(0, 1_000), exact.cut(50, 1_000), exact.cut(0, 99)) == (100, 100, 99)
@@ -319,7 +349,7 @@ def test_a_branch_is_planned_anew_for_itself() -> None:
     steady = pa.table({"type": np.resize(["D", "E"], 40_000), "ts": np.arange(40_000), "x": np.zeros(40_000)})
     both = pa.concat_tables([events, steady]).sort_by("ts")
     query = "PATTERN OR(SEQ(A a, B b, C c), SEQ(D d, E e)) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.5 WITHIN 50"
-    engine = ensue.compile(query, adapt=ensue.Adaptation(every=4_000))
+    engine = ensue.compile(query, adapt=ensue.Adaptation(every=4_000, gain=0.0))
     engine.push(both)
     planned = [entry for entry in engine.journal if entry.replaced]
     assert len({entry.new.split(" | ")[0] for entry in planned}) > 1
@@ -379,8 +409,31 @@ def test_what_cannot_be_adapted_runs_as_it_is() -> None:
         engine.replace_plan("q1", engine.plan_of("q1"))
 
 
+def test_a_plan_that_saves_little_does_not_take_over() -> None:
+    events = drifting(40_000)
+    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 50"
+
+    def run(gain: float) -> list[Any]:
+        adapt = ensue.Adaptation(every=4_000, decision="unconditional", gain=gain)
+        return list(ensue.run(events, query, adapt=adapt).journal)
+
+    def saved(gain: float) -> list[float]:
+        return [1 - entry.new_cost / entry.old_cost for entry in run(gain) if entry.replaced]
+
+    assert 0 < min(saved(0.0)) < 0.2
+    assert min(saved(0.2)) >= 0.2
+    assert not any(entry.replaced for entry in run(0.999))
+
+
 def test_wrong_settings() -> None:
-    for wrong in ({"planner": "best"}, {"decision": "sometimes"}, {"every": 0}, {"budget": 0.0}, {"method": "leap"}):
+    for wrong in (
+        {"planner": "best"},
+        {"decision": "sometimes"},
+        {"every": 0},
+        {"budget": 0.0},
+        {"gain": 1.0},
+        {"method": "leap"},
+    ):
         with pytest.raises(PlanError):
             ensue.Adaptation(**wrong)  # type: ignore[arg-type]
 

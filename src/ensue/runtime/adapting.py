@@ -62,12 +62,12 @@ class Adaptation:
     (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
     a share `budget` of the time, or with `every` come each so many events, so that a run can be repeated exactly.
     Statistics are of the last so many `windows` of the query, and of some events of each type at least: fewer notice a
-    change sooner, more are surer. `method`
-    says how a plan takes over, `auto` by cost. `stored`: the plans keep the partial matches of their joins.
+    change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by them. `method` says how,
+    `auto` by cost. `stored`: the plans keep the partial matches of their joins.
 
     `objective` says what plans are for: throughput, or latency, for which a plan decides by itself what it keeps, and
-    `planner` and `stored` do not count. That needs the `timings` of the machine: they are measured unless they are
-    given, once in a process or at checks again after so many seconds (`recalibrate`).
+    `planner`, `gain` and `stored` do not count. That needs the `timings` of the machine: they are measured unless they
+    are given, once in a process or at checks again after so many seconds (`recalibrate`).
 
     >>> Adaptation(planner="zstream", decision="threshold").decision
     'threshold'
@@ -76,8 +76,9 @@ class Adaptation:
     planner: str = "greedy"
     decision: str | Decision = "invariants"
     every: int | None = None
-    budget: float = 0.01
+    budget: float = 0.005
     windows: float = 4.0
+    gain: float = 0.1
     method: Literal["auto", "replay", "side by side"] = "auto"
     stored: bool = True
     objective: ObjectiveName = "throughput"
@@ -95,6 +96,8 @@ class Adaptation:
             raise PlanError(f"a check every {self.every} events is none: take 1 or more")
         if not self.windows > 0:
             raise PlanError(f"statistics of {self.windows} windows are of nothing: take a number above 0")
+        if not 0 <= self.gain < 1:
+            raise PlanError(f"a plan cannot save a share of {self.gain}: take a number from 0 up to 1")
         if not 0 < self.budget <= 1:
             raise PlanError(f"a budget of {self.budget} is no share of the time: take a number above 0, up to 1")
         if self.method not in ("auto", "replay", "side by side"):
@@ -288,8 +291,9 @@ class Replanner:
         new = Plan(tuple(map(self._aim.ready, trees)), old.index)
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
-        is_better = new_cost < old_cost or (new_cost == old_cost and not is_ready)
-        self._arm(figures, planned, reasons, is_better)
+        gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
+        is_better = new_cost < (1.0 - gain) * old_cost or (new_cost == old_cost and not is_ready)
+        self._arm(figures, planned, reasons, new_cost < old_cost or is_better)
         chosen = time.thread_time()
         self.spent.planning += chosen - started
         method: Method | None = None

@@ -14,12 +14,17 @@ _FIRST_COST = 5e-4
 """What a check is taken to cost in seconds before one has been made."""
 _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""
+_SLOWER = 2.0
+"""By what factor events must have become slower to be looked at sooner."""
+_SOONER = 5.0
+"""How many times the budget a check may then be."""
 
 
 class Cadence:
     """When the next check is due: after `every` so many events, or when its cost is a share `budget` of the time since.
 
-    The number of events between checks is found anew after each of them, from what an event and a check have taken.
+    The number of events between checks is found anew after each of them, from what an event and a check have taken. A
+    plan that no longer fits shows: where events suddenly take much longer, the check comes sooner.
     Time is that of the processor, and the engine's own between `work` and `rest`: what others do on it neither hurries
     nor delays a check. All is part of the state: an engine that is stored and restored all the time, as on Spark,
     counts its own time.
@@ -34,6 +39,8 @@ class Cadence:
         self._since: float | None = time.thread_time()  # None while others work
         self._worked = 0.0  # seconds since the last check, before that
         self._cost = _FIRST_COST
+        self._pace = 0.0  # seconds an event between the last two checks; 0: not known
+        self._mark = (0, 0.0)  # an event's number, and what had been worked then
 
     def work(self) -> None:
         """Let the clock run, if it does not."""
@@ -51,7 +58,21 @@ class Cadence:
         """
         if stop + reach > self.next:
             return False
-        return self._every is not None or (stop - first <= _LONGEST and self._worked * self._budget < self._cost)
+        if self._every is not None:
+            return True
+        if stop - first > _LONGEST or self._worked * self._budget >= self._cost:
+            return False
+        return not self._is_slower(first, self._worked)
+
+    def _is_slower(self, number: int, worked: float) -> bool:
+        """Whether the last events before one took much longer than those before the last check, and that weighs."""
+        came = number - self._mark[0]
+        if came < _FIRST_CHECK:
+            return False
+        if 0 < _SLOWER * self._pace * came < worked - self._mark[1] and worked * self._budget * _SOONER >= self._cost:
+            return True
+        self._mark = (number, worked)
+        return False
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
@@ -73,7 +94,7 @@ class Cadence:
             return False
         worked = self._working()
         lacking = self._cost / self._budget - worked
-        if lacking <= 0:
+        if lacking <= 0 or self._is_slower(next_event, worked):
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
         return False
@@ -86,8 +107,10 @@ class Cadence:
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             wanted = self._cost / self._budget * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
+            self._pace = working / max(next_event - self._last, 1)
         self.postpone(next_event)
         self._last, self._since, self._worked = next_event, time.thread_time(), 0.0
+        self._mark = (next_event, 0.0)
 
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
@@ -99,10 +122,11 @@ class Cadence:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
-        return state | {"worked": self._working(), "cost": self._cost}
+        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
         """Take up what `dump` gave; checks that are more frequent now come as soon."""
         self.events = self._every or state["events"]
         self.next = min(state["next"], next_event + self.events)
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
+        self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)

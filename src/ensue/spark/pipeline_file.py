@@ -252,6 +252,7 @@ def _read_adaptation(table: Table) -> Adaptation:
         "every": table.get("every", int),
         "budget": table.get("budget", float),
         "windows": table.get("windows", float),
+        "gain": table.get("gain", float),
         "method": table.get("method", str),
         "stored": table.get("stored", bool),
     }
