@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -91,7 +92,7 @@ def grow(
             growth = min(8.0, events / length, 0.9 * (budget - fixed) / max(best.cpu - fixed, 1e-3))
             if growth < 1.4:
                 return best
-            length = min(events, int(length * growth))
+            length = min(events, math.ceil(length * growth))
             best = timed(length)
         spent = best.cpu
         for _ in range(repeats - 1):

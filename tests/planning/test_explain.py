@@ -450,7 +450,7 @@ def test_inputs_are_those_of_the_runtime(block: int) -> None:
         plan = Plan(tuple(random_tree(rng, b.names) for b in branches))
         explanation = describe(query, branches, plan, schema)
         assembler = Assembler(query, branches, schema, StringTable())
-        parts = assembler.prepare(plan)
+        parts = assembler.prepare(plan, with_marks=True)
         programs = ProgramAssembler(assembler, parts)
         programs.put_all()
         for part, branch in zip(parts, explanation.branches, strict=True):

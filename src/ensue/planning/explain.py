@@ -12,7 +12,7 @@ from ensue.pattern.format import format_expression
 from ensue.pattern.normalize import normalize
 from ensue.pattern.query import Query
 from ensue.planning.aggregates import Choice, Counters, Method, plan_aggregates
-from ensue.planning.common import common_leaves
+from ensue.planning.common import CommonLeaf, common_leaves
 from ensue.planning.conditions import speak_of
 from ensue.planning.expectation import BranchExpectation, Expectation
 from ensue.planning.explain_counters import AggregateExplanation, CounterExplanation, describe_sharing, tell_sharing
@@ -54,9 +54,11 @@ def explain(
     """
     if format not in FORMATS:
         raise PlanError(f"a plan is shown as {', '.join(FORMATS)}; there is no format `{format}`")
-    described = [describe(query, normalize(query), plan, schema) for query, plan, schema in plans]
+    shared = find_common([query for query, _, _ in plans], [schema for _, _, schema in plans])
+    keys = [leaf.key for leaf in shared]
+    described = [describe(query, normalize(query), plan, schema, keys) for query, plan, schema in plans]
     described = [replace(one, expected=(expected or {}).get(one.query)) for one in described]
-    common = describe_common([query for query, _, _ in plans], [schema for _, _, schema in plans])
+    common = list(map(describe_common, shared))
     described = [replace(one, common=tuple(c for c in common if one.query in c.queries)) for one in described]
     if share:
         aggregates = describe_sharing(
@@ -82,16 +84,18 @@ def _chain(query: Query, plan: Choice | None, schema: Schema | None) -> Counters
     return chosen.counters if chosen.method is Method.SUB_PATTERNS else None
 
 
-def describe_common(queries: Sequence[Query], schemas: Sequence[Schema | None]) -> list[CommonExplanation]:
-    """The events that an engine with these queries stores once for several of them."""
+def find_common(queries: Sequence[Query], schemas: Sequence[Schema | None]) -> tuple[CommonLeaf, ...]:
+    """The leaves that an engine with these queries has once for several of them."""
     if len(queries) < 2 or schemas[0] is None or any(schema != schemas[0] for schema in schemas):
-        return []
-    found = []
-    for leaf in common_leaves(queries, schemas[0]):
-        kind = leaf.key.type
-        filters = (format_expression(speak_of(kind, one)) for one in leaf.key.filter.expressions)
-        found.append(CommonExplanation(kind, tuple(filters), leaf.queries))
-    return found
+        return ()
+    return common_leaves(queries, schemas[0])
+
+
+def describe_common(leaf: CommonLeaf) -> CommonExplanation:
+    """A leaf that several queries look at."""
+    kind = leaf.key.type
+    filters = (format_expression(speak_of(kind, one)) for one in leaf.key.filter.expressions)
+    return CommonExplanation(kind, tuple(filters), leaf.queries)
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -283,7 +287,9 @@ def _input_text(given: InputExplanation) -> str:
         text += " with " + ", ".join(given.filters)
     if given.stored is not None:
         text += " — "
-        if not given.stored:
+        if given.beside is not None and not given.stored:
+            text += f"not stored: the first that fits an event of {given.beside} is noted beside it"
+        elif not given.stored:
             text += "streamed past: nothing looks back for it"
         elif given.while_held:
             held = [_all(group) for group in given.while_held]
@@ -305,6 +311,9 @@ def _absence_text(absence: AbsenceExplanation) -> str:
 
 
 def _check_text(absence: AbsenceExplanation) -> str:
+    if absence.beside is not None:
+        before = " and ".join(absence.before)
+        return f"   check that no {absence.variable} is noted beside {absence.beside} before {before}"
     by = "" if absence.index is None else f", by index on {absence.index}"
     return f"   check that no {absence.variable} is there {_place(absence)}{_against(absence)}{by}"
 
@@ -483,7 +492,8 @@ class _Chart:
             for child in node.children:
                 self.edge(self._tree(child, absent, False), name)
         for absence in node.absences:
-            given = self.node([f"absent {_input_text(absent[absence.variable])}"], "store")
+            source = absent[absence.variable]
+            given = self.node([f"absent {_input_text(source)}"], "store" if source.stored else "stream")
             self.edge(given, name, _absence_text(absence), dotted=True)
         return name
 

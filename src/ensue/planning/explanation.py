@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ensue.events.schema import Schema
@@ -11,7 +11,9 @@ from ensue.pattern.expressions import variables_of as names_in
 from ensue.pattern.format import format_clauses, format_expression, format_window
 from ensue.pattern.normalize import Branch, Negation, Variable
 from ensue.pattern.query import Policy, Query
+from ensue.planning.absences import find_mark, nearest
 from ensue.planning.aggregates import Choice, Method, plan_aggregates
+from ensue.planning.common import LeafKey, key_of
 from ensue.planning.conditions import Condition, Conditions, Filter, analyze, is_local
 from ensue.planning.default import default_plan
 from ensue.planning.expectation import Expectation
@@ -26,7 +28,6 @@ from ensue.planning.searches import (
     SearchStep,
     Source,
     conditions_between,
-    nearest,
     trace_searches,
 )
 from ensue.planning.spread import find_spread
@@ -46,7 +47,7 @@ class AbsenceExplanation:
     """An absence: events of `type` that must not be `after` and `before` some events of the match.
 
     `known` says when it is decided; `conditions` are what such an event would have to satisfy against the match;
-    `index` is what a step looks for it by.
+    `index` is what a step looks for it by; `beside` the variable beside whose events the first such event is noted.
     """
 
     variable: str
@@ -56,6 +57,7 @@ class AbsenceExplanation:
     known: str  # "at once" | "with the match" | "when the window has passed"
     conditions: tuple[str, ...] = ()
     index: str | None = None
+    beside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class InputExplanation:
     """The events of one variable. `stored` while every store of one of the groups `while_held` has something in it.
 
     `stored` is None for a run of NEXT or STRICT, which takes an event or lets it go; `shares` are the variables with
-    the same input.
+    the same input. Events of an absence that are not stored are noted `beside` those of another variable.
     """
 
     variable: str
@@ -73,6 +75,7 @@ class InputExplanation:
     stored: bool | None
     while_held: tuple[tuple[str, ...], ...] = ()
     shares: tuple[str, ...] = ()
+    beside: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +167,17 @@ class Explanation:
     common: tuple[CommonExplanation, ...] = ()
 
 
-def describe(query: Query, branches: Sequence[Branch], plan: Choice | None, schema: Schema | None) -> Explanation:
-    """Explain how a query is run by a plan (None: the default plan), as far as the columns are known."""
+def describe(
+    query: Query,
+    branches: Sequence[Branch],
+    plan: Choice | None,
+    schema: Schema | None,
+    common: Collection[LeafKey] = (),
+) -> Explanation:
+    """Explain how a query is run by a plan (None: the default plan), as far as the columns are known.
+
+    `common` are the leaves that other queries of the same engine look at too.
+    """
     analyses = [analyze(query, branch, schema) for branch in branches]
     shown: str | None = None
     aggregate: AggregateExplanation | None = None
@@ -180,7 +192,7 @@ def describe(query: Query, branches: Sequence[Branch], plan: Choice | None, sche
         chosen = plan or default_plan(query, branches, schema)
         check_plan(chosen, branches)
         traced = trace_searches(query, branches, analyses, chosen)
-        scribe = _Scribe(query, traced, schema is not None)
+        scribe = _Scribe(query, traced, schema, common)
         parts = tuple(scribe.branch(one, tree) for one, tree in zip(traced, chosen.trees, strict=True))
         shown = str(chosen)
     else:
@@ -207,9 +219,13 @@ def describe(query: Query, branches: Sequence[Branch], plan: Choice | None, sche
 class _Scribe:
     """Puts the searches of a plan in words."""
 
-    def __init__(self, query: Query, traced: Sequence[BranchSearches], types_known: bool) -> None:
+    def __init__(
+        self, query: Query, traced: Sequence[BranchSearches], schema: Schema | None, common: Collection[LeafKey]
+    ) -> None:
         self.query = query
-        self.types_known = types_known
+        self.schema = schema
+        self.common = common
+        self.types_known = schema is not None
         self.users: dict[Source, list[tuple[BranchSearches, str]]] = {}
         for one in traced:
             for name in (*one.branch.names, *(n.name for n in one.branch.negations)):
@@ -221,7 +237,7 @@ class _Scribe:
             order=_order_of(branch, branch.names),
             tree=self._node(traced, tree, True),
             chain=(),
-            absences=tuple(_absence(branch, traced.conditions, n, self._known(traced, n)) for n in branch.negations),
+            absences=tuple(self._absence(traced, n) for n in branch.negations),
             absence_inputs=tuple(self._input(traced, n.name) for n in branch.negations),
             triggers=tuple(self._trigger(traced, search) for search in traced.searches),
         )
@@ -239,7 +255,7 @@ class _Scribe:
             late = traced.is_late(negation)
             needed = frozenset(traced.branch.names) if late else traced.needed(negation)
             if is_root if late else needed <= names and not any(needed <= b for b in below):
-                absences.append(_absence(traced.branch, traced.conditions, negation, self._known(traced, negation)))
+                absences.append(self._absence(traced, negation))
         return NodeExplanation(
             variables=variables_of(tree),
             stored=names in traced.storage.nodes,
@@ -250,6 +266,22 @@ class _Scribe:
             children=tuple(self._node(traced, part, False) for part in parts),
         )
 
+    def _absence(self, traced: BranchSearches, negation: Negation) -> AbsenceExplanation:
+        absence = _absence(traced.branch, traced.conditions, negation, self._known(traced, negation))
+        return replace(absence, beside=self._beside(traced, negation))
+
+    def _beside(self, traced: BranchSearches, negation: Negation) -> str | None:
+        """The variable beside whose events an absence is noted; rows that are not this query's alone have no marks."""
+        absence = next(a for a in traced.conditions.absences if a.negation is negation)
+        found = find_mark(traced.branch, absence, traced.storage.nodes)
+        if found is None:
+            return None
+        if self.schema is not None:
+            kind, filter_, _ = traced.source(found[0])
+            if key_of(self.query, self.schema, kind, filter_) in self.common:
+                return None
+        return found[0]
+
     def _known(self, traced: BranchSearches, negation: Negation) -> str:
         if traced.branch.may_wait(negation):
             return "when the window has passed"
@@ -258,7 +290,8 @@ class _Scribe:
     # -- inputs ------------------------------------------------------------------------------------------------------
     def _input(self, traced: BranchSearches, name: str) -> InputExplanation:
         negation = next((n for n in traced.branch.negations if n.name == name), None)
-        stored = negation is not None or name in traced.storage.leaves
+        beside = None if negation is None else self._beside(traced, negation)
+        stored = (negation is not None and beside is None) or name in traced.storage.leaves
         needs: list[tuple[str, ...]] = []
         users = self._users(traced, name)
         if stored and users is not None:
@@ -272,6 +305,7 @@ class _Scribe:
             stored=stored,
             while_held=tuple(dict.fromkeys(needs)) if all(needs) else (),
             shares=tuple(dict.fromkeys(user for _, user in users or () if user != name)),
+            beside=beside,
         )
 
     def _users(self, traced: BranchSearches, name: str) -> list[tuple[BranchSearches, str]] | None:
@@ -324,8 +358,7 @@ class _Scribe:
         return ConditionExplanation(decision.condition.text, by, decision.when.value)
 
     def _check(self, traced: BranchSearches, check: Check) -> AbsenceExplanation:
-        absence = _absence(traced.branch, traced.conditions, check.negation, self._known(traced, check.negation))
-        return replace(absence, index=self._index(check.decisions, check.by_partition))
+        return replace(self._absence(traced, check.negation), index=self._index(check.decisions, check.by_partition))
 
 
 def _by_store(traced: BranchSearches, name: str) -> tuple[str, ...]:
@@ -381,12 +414,7 @@ def _absence(branch: Branch, conditions: Conditions, negation: Negation, known: 
     after = nearest(branch, negation.after, latest=True)
     before = nearest(branch, negation.before, latest=False)
     return AbsenceExplanation(
-        negation.name,
-        negation.type,
-        tuple(name for name in branch.names if name in after),
-        tuple(name for name in branch.names if name in before),
-        known,
-        tuple(c.text for c in absence.conditions),
+        negation.name, negation.type, tuple(after), tuple(before), known, tuple(c.text for c in absence.conditions)
     )
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Query
+from ensue.planning.absences import nearest, rivals
 from ensue.planning.conditions import (
     Absence,
     Column,
@@ -144,28 +145,12 @@ def conditions_between(branch: Branch, conditions: Conditions) -> list[Condition
     return found
 
 
-def nearest(branch: Branch, names: frozenset[str], *, latest: bool) -> frozenset[str]:
-    """Those of some variables that bound a place: the latest (or earliest), as far as they cannot be empty."""
-    hidden = set()
-    for name in names:
-        closer = branch.successors(name) if latest else branch.predecessors(name)
-        if any(other in names and branch.variable(other).minimum > 0 for other in closer):
-            hidden.add(name)
-    return names - hidden
-
-
-def _rivals(branch: Branch, negation: Negation) -> list[str]:
-    """Positive variables whose event could be the negated one itself: of its type, and not ordered with it."""
-    ordered = negation.after | negation.before
-    return [v.name for v in branch.variables if v.type == negation.type and v.name not in ordered]
-
-
 def _needed(branch: Branch, absence: Absence) -> frozenset[str]:
     negation = absence.negation
-    needed = nearest(branch, negation.after, latest=True) | nearest(branch, negation.before, latest=False)
+    needed = {*nearest(branch, negation.after, latest=True), *nearest(branch, negation.before, latest=False)}
     for condition in absence.conditions:
         needed |= condition.variables - {negation.name}
-    return needed | frozenset(_rivals(branch, negation))
+    return frozenset(needed.union(v.name for v in rivals(branch, negation)))
 
 
 def _depends_on_window(branch: Branch, negation: Negation) -> bool:
@@ -365,8 +350,8 @@ class _Tracing:
         name = absence.negation.name
         check = _Draft(self.found.source(name))
         bound = {**self.bound, name: _NEGATED}
-        rivals = [different(name, rival, self.lists) for rival in _rivals(self.branch, absence.negation)]
-        for condition in (*absence.conditions, *rivals):
+        others = [different(name, rival.name, self.lists) for rival in rivals(self.branch, absence.negation)]
+        for condition in (*absence.conditions, *others):
             if (condition.each | condition.pairs) & self.program.empty:
                 continue  # there is no element that could refute it
             if not condition.lists and _is_comparison(condition, name, bound):

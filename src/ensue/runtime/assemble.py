@@ -14,6 +14,7 @@ from ensue.events.schema import Schema
 from ensue.pattern.expressions import At
 from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import Query
+from ensue.planning.absences import Mark, find_mark
 from ensue.planning.common import CommonLeaf, can_share, key_of
 from ensue.planning.conditions import (
     Column,
@@ -36,7 +37,6 @@ from ensue.planning.plan import Plan
 from ensue.planning.temporal import Storage, derive_storage
 from ensue.planning.windows import window_of
 from ensue.runtime import layout as at
-from ensue.runtime.absences import Mark, find_mark
 from ensue.runtime.assembly import Assembly, LeafSource, Store
 from ensue.runtime.strings import StringTable
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ensue.planning.absences import nearest
 from ensue.planning.conditions import (
     Absence,
     Column,
@@ -13,7 +14,6 @@ from ensue.planning.conditions import (
 )
 from ensue.planning.temporal import Program
 from ensue.runtime import layout as at
-from ensue.runtime.absences import nearest
 from ensue.runtime.assemble import Assembler, BranchParts, List, Row, StepParts
 from ensue.runtime.assembly import LeafSource, Store
 from ensue.runtime.triggered import TriggeredSearch, placed

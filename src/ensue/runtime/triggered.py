@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ensue.pattern.expressions import At
+from ensue.planning.absences import nearest, rivals
 from ensue.planning.conditions import Absence, Column, Condition, Load, Time, different, order
 from ensue.planning.temporal import Program, Step
 from ensue.runtime import layout as at
-from ensue.runtime.absences import nearest, rivals
 from ensue.runtime.assemble import BranchParts, List, Row, StepParts
 
 if TYPE_CHECKING:
