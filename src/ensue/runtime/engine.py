@@ -296,7 +296,7 @@ class Engine(Fed):
         self._pause = 0
         known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
         if len(batch):
-            keep = known[batch.type_codes]
+            keep = known.take(batch.type_codes)
             self._ignored += int(len(batch) - keep.sum())
             self._rows.append(batch, keep)
         blocks: list[MatchBlock | AggregateBlock] = []

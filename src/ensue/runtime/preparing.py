@@ -57,7 +57,7 @@ class Selection:
             self.rows = np.arange(len(batch))
         else:
             wanted = np.array([name in types for name in batch.type_names], dtype=np.bool_)
-            self.rows = np.flatnonzero(wanted[batch.type_codes])
+            self.rows = np.flatnonzero(wanted.take(batch.type_codes))
         self._is_all = len(self.rows) == len(batch)
         self.end = batch.end if self._is_all else batch.end[self.rows]
         is_point = batch.begin is batch.end

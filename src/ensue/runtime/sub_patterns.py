@@ -192,7 +192,7 @@ class SubPatternEvaluator:
         tables = self._tables(reading.batch.type_names)
         at: Int64s | None = None  # the events, where they are not simply all
         if len(tables) == 1 and not tables[0][0]:
-            leaves = tables[0][1][chosen.codes]
+            leaves = tables[0][1].take(chosen.codes)
         else:
             at, leaves = _find_leaves(chosen, tables)
         whole = np.empty((held.shape[0], held.shape[1] + len(leaves)), dtype=np.int64)
@@ -363,7 +363,7 @@ def _find_leaves(chosen: Selection, tables: Sequence[_Table]) -> tuple[Int64s, I
     """Places of events and their leaves, in the order of the events."""
     pieces = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for expressions, table in tables:
-        found = table[chosen.codes]
+        found = table.take(chosen.codes)
         here = found >= 0
         for expression in expressions:
             here &= chosen.values(expression) == 1
