@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import os
 import platform
 import re
@@ -121,6 +122,38 @@ def growth(table: Table) -> Grid:
     return Grid("How the factor grows with the window", heads, tuple(rows), STAR)
 
 
+def bounds(table: Table, per_byte: float) -> Grid:
+    """What a match costs, beside what it takes to write the numbers of its events alone."""
+    rows = []
+    for cell in table.cells:
+        query, own = find_query(cell[1]), table.get(cell, OWN)
+        if cell[2] != TYPICAL or query.is_counted or query.has_list or own is None or own.reading is None:
+            continue
+        found = own.reading.matches or 0
+        peer = table.ratio(cell, STREAM_PEERS)
+        if not found or peer is None:
+            continue
+        entry = table.get(cell, peer.peer)
+        assert entry is not None and entry.reading is not None
+        theirs = entry.reading.cpu / entry.reading.matches if entry.reading.matches else math.nan
+        rows.append(
+            (
+                *(cell[1], cell[0], f"{found:,}", nanoseconds(own.reading.cpu / found)),
+                "" if own.reading.inside is None else nanoseconds(own.reading.inside / found),
+                nanoseconds(per_byte * 8 * len(query.types)),
+                f"{nanoseconds(theirs)} {find(peer.peer).title}",
+            )
+        )
+    heads = ("query", "stream", "matches", "ensue", "in the kernel", "writing alone", "best stream engine")
+    note = "`writing alone`: filling memory with as many numbers, measured in this run"
+    return Grid("Nanoseconds of CPU for a match", heads, tuple(rows), note)
+
+
+def nanoseconds(seconds: float) -> str:
+    """Nanoseconds, with three digits that count."""
+    return f"{seconds * 1e9:,.3g}" if seconds < 1e-6 else f"{seconds * 1e9:,.0f}"
+
+
 def rates(table: Table) -> Grid:
     """Every engine's events a CPU second; the fastest of a cell in bold."""
     rows = []
@@ -215,11 +248,14 @@ def versions(table: Table) -> str:
     return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in found.items())])
 
 
-def write(folder: Path, table: Table, command: str, notes: Sequence[str]) -> None:
-    """Write both files."""
+def write(folder: Path, table: Table, command: str, notes: Sequence[str], per_byte: float) -> None:
+    """Write both files; `per_byte` is what it takes to fill memory, in seconds."""
     facts = [f"machine: {machine()}", f"versions: {versions(table)}", *notes]
     wins = table.behind()
-    grids = [summary(table), growth(table), rates(table), left_out(table), details(table), queries(table)]
+    grids = [
+        *(summary(table), growth(table), bounds(table, per_byte)),
+        *(rates(table), left_out(table), details(table), queries(table)),
+    ]
     head = ["# ensue and its peers", "", f"Made by `{command}`.", "", *(f"- {line}" for line in facts), ""]
     won = ["## Where a peer wins", "", *(f"- {line}" for line in wins or ["nowhere"]), ""]
     faults = (
@@ -259,8 +295,8 @@ def page(table: Table, command: str, facts: Sequence[str], wins: Sequence[str], 
         f"<h2>Events a second as the window grows</h2>{charts.legend(table.engines)}<div class=charts>{panels}</div>",
         "<h2>Where a peer wins</h2>" + listing(wins or ["nowhere"]),
         "<h2>What does not agree or failed</h2>" + listing(table.faults) if table.faults else "",
-        *(grid.html() for grid in grids[1:4]),
-        *(f"<details><summary>{grid.title}</summary>{grid.html()}</details>" for grid in grids[4:]),
+        *(grid.html() for grid in grids[1:5]),
+        *(f"<details><summary>{grid.title}</summary>{grid.html()}</details>" for grid in grids[5:]),
     ]
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"

@@ -54,6 +54,12 @@ def test_who_was_cut_short_is_compared_over_the_same_events():
     assert Entry.from_json(short.to_json()) == short
 
 
+def test_a_match_is_shown_beside_the_writing_of_it():
+    table = Table([entry(name, rate, found=100, expected=100) for name, rate in (("ensue", 1e6), ("esper", 1e4))])
+    (row,) = report.bounds(table, 1e-10).rows
+    assert row == ("Q1", "stock", "100", "10,000", "", "2.4", "1,000,000 Esper")
+
+
 def test_growth_needs_several_windows():
     entries = [entry("ensue", 1e6, live=live) for live in (25, 100)]
     entries += [entry("duckdb", rate, live=live) for live, rate in ((25, 5e5), (100, 1e5))]
@@ -74,7 +80,7 @@ def test_both_files_are_written_and_the_page_needs_nothing_else(tmp_path):
     entries = [
         entry(name, rate, live=live) for name, rate in (("ensue", 1e6), ("esper", 1e4)) for live in (25, 100, 400)
     ]
-    report.write(tmp_path, Table(entries), "make bench-peers <now>", ["a note"])
+    report.write(tmp_path, Table(entries), "make bench-peers <now>", ["a note"], 1e-10)
     text = (tmp_path / "peers.md").read_text()
     assert "Made by `make bench-peers <now>`." in text and "- a note" in text and "Esper 1.2" in text
     page = (tmp_path / "peers.html").read_text()
