@@ -110,13 +110,24 @@ SHOWN: dict[str, tuple[str, Plan | None, Schema | None]] = {
         SCHEMA,
     ),
     "strict": ("PATTERN SEQ(A a, B? b[], C+ c[]) WHERE COUNT(c) > 2 USING STRICT", None, SCHEMA),
+    "counted": (
+        "QUERY plain PATTERN SEQ(A a, B b, C c) WITHIN 10s AGG COUNT(*);"
+        "QUERY absence PATTERN SEQ(A a, B b, !N n, C c) WHERE n.size > 3 WITHIN 10s AGG COUNT(*), SUM(a.size);"
+        "QUERY absences PATTERN SEQ(A a, !M m, B b, !N n, C c) WITHIN 10s AGG COUNT(*);"
+        "QUERY ever PATTERN SEQ(A a, !M m, B b, !N n, C c) WITHIN UNBOUNDED AGG COUNT(*);"
+        "QUERY least PATTERN SEQ(A a, B b) WITHIN 10s AGG MIN(a.price) GROUP BY id;"
+        "QUERY optional PATTERN SEQ(A a, B? b[], C c) WITHIN 10s AGG COUNT(*);"
+        "QUERY rising PATTERN SEQ(A a, B b) WHERE a.price < b.price WITHIN 10s AGG COUNT(*);"
+        "QUERY apart PATTERN SEQ(A a, B b, C c) WHERE a.price < c.price WITHIN 10s AGG COUNT(*)",
+        None,
+        SCHEMA,
+    ),
 }
 
 
 def shown(name: str, format: str = "text") -> str:
     text, plan, schema = SHOWN[name]
-    (query,) = parse(text)
-    return explain([(query, plan, schema)], format)
+    return explain([(query, plan, schema) for query in parse(text)], format)
 
 
 @pytest.mark.parametrize("name", SHOWN)

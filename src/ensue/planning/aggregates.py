@@ -137,11 +137,6 @@ class Counters:
         return tuple(dict.fromkeys(name for link in self.links for name in (link.left, link.right)))
 
     @property
-    def has_absences(self) -> bool:
-        """Whether something clears columns."""
-        return any(role.resets for role in self.roles)
-
-    @property
     def has_loops(self) -> bool:
         """Whether a list may go on: then a role reads a column that it adds to."""
         return any(set(role.sources) & set(role.targets) for role in self.roles)
@@ -244,7 +239,8 @@ def _choose(counters: Counters) -> tuple[Method, str]:
 
 
 def _inversion_obstacles(counters: Counters) -> list[str]:
-    found = ["an absence"] if counters.has_absences else []
+    places = {role.resets for role in counters.roles if role.resets}
+    found = ["an absence" if len(places) == 1 else "absences at several places"] if places else []
     return found + _taking_back_obstacles(counters)
 
 
