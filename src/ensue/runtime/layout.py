@@ -43,7 +43,7 @@ DEPTH_BEGIN = DEPTH_NEXT + MAX_SOURCES  # least begin of the events bound so far
 KLEENE_STORE = DEPTH_BEGIN + MAX_SOURCES  # per Kleene slot: the leaf store of its events
 KLEENE_COUNT = KLEENE_STORE + MAX_SOURCES  # elements chosen, without the tail
 KLEENE_TAIL = KLEENE_COUNT + MAX_SOURCES  # 1: the trigger is the last element
-KLEENE_SCRATCH = KLEENE_TAIL + MAX_SOURCES  # the scratch store with candidate rows and the chosen ones
+KLEENE_SCRATCH = KLEENE_TAIL + MAX_SOURCES  # the scratch store of its candidates (see SCRATCH_ROW)
 KLEENE_CANDIDATES = KLEENE_SCRATCH + MAX_SOURCES
 KLEENE_LIST = KLEENE_CANDIDATES + MAX_SOURCES  # -1: elements in scratch; else first row in the list store
 KLEENE_AT = KLEENE_LIST + MAX_SOURCES  # the element that a condition looks at
@@ -98,6 +98,16 @@ LEAF_SEQ = C_EXTRA
 PENDING_DEADLINE = C_EXTRA  # time (or position) from which on the match is known; NULL: dead
 LIST_END, LIST_SEQ, LIST_POSITION = 0, 1, 2
 LIST_COLUMNS = 3
+(
+    SCRATCH_ROW,  # of a candidate for a list: its row in the leaf's store
+    SCRATCH_CHOSEN,  # the elements of the list in hand: their places among the candidates
+    SCRATCH_BEGIN,
+    SCRATCH_END,
+    SCRATCH_SEQ,
+    SCRATCH_LATER,  # what the first plain comparison of neighbours reads of the later one
+    SCRATCH_EARLIER,  # and of the earlier one
+) = range(7)
+SCRATCH_COLUMNS = 7
 
 # -- program: header -------------------------------------------------------------------------------------------------
 P_LEAVES = 0  # number of leaves
@@ -212,9 +222,10 @@ ST_LATES = 24
 ST_LATE_AFTER = 25  # likewise conditions
 ST_LATE_AFTERS = 26
 ST_EASE = 27  # what a bound row leaves to do, one of the following
-EASE_NONE, EASE_FLAT, EASE_PLAIN, EASE_PAIR = range(4)
+EASE_NONE, EASE_FLAT, EASE_PLAIN, EASE_PAIR, EASE_LIST = range(5)
 """EASE_FLAT: each row of this last step is a match of single events, and nothing is left to decide. EASE_PLAIN: nothing
-is to be decided or stored before the next step. EASE_PAIR: nor that, and the next step is a flat one, both scans."""
+is to be decided or stored before the next step. EASE_PAIR: nor that, and the next step is a flat one, both scans.
+EASE_LIST: each list of this last step is a match, and nothing is left to decide."""
 MOST_WORDS = 32
 MOST_COMPARED = 24
 """Of two steps at once: the words of a match and the inner step's comparisons for which there is room on the stack."""

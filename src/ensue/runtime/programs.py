@@ -62,7 +62,9 @@ class ProgramAssembler:
             leaf = parts.leaves[variable.name]
             if variable.kleene and leaf.store is not None and variable.name not in self.scratch:
                 title = f"candidates for {variable.name}"
-                self.scratch[variable.name] = a.add_store(at.KIND_SCRATCH, 2, title, follows=leaf.store)
+                self.scratch[variable.name] = a.add_store(
+                    at.KIND_SCRATCH, at.SCRATCH_COLUMNS, title, follows=leaf.store
+                )
         for names in sorted(parts.storage.nodes, key=sorted):
             places: dict[tuple[str, Column | Time], int] = {}
             column = at.C_FIRST + len(a.partition)

@@ -108,7 +108,8 @@ class TriggeredSearch:
         if any((step.afters, step.negations, step.lates, step.late_afters, step.inserts)):
             return at.EASE_NONE
         if step.mode == at.MODE_KLEENE:
-            return at.EASE_NONE
+            plain = is_last and self.program.completes and not waits and not step.adjacents
+            return at.EASE_LIST if plain else at.EASE_NONE
         if not is_last:
             return at.EASE_PLAIN
         flat = self.program.completes and not waits and not step.codes and not any(v.kleene for v in self.a.variables)

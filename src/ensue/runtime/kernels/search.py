@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ensue.runtime.kernels.blocks import value
 from ensue.runtime.kernels.compiled import inner
-from ensue.runtime.kernels.lists import enter_list, next_list
+from ensue.runtime.kernels.lists import emit_lists, enter_list, next_list
 from ensue.runtime.kernels.machine import all_hold, element
 from ensue.runtime.kernels.output import append_match, emit_rows, finish, total_elements
 from ensue.runtime.kernels.pairs import emit_pairs
@@ -25,7 +25,8 @@ from ensue.runtime.layout import (
     D_STORE,
     DEPTH_BEGIN,
     DONE,
-    EASE_FLAT,
+    EASE_LIST,
+    EASE_NONE,
     EASE_PAIR,
     EASE_PLAIN,
     G_COMPLETE,
@@ -236,14 +237,14 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
             else:
                 enter(P, S, step, depth)
             continue
-        if ease == EASE_PAIR:
-            if not emit_pairs(P, S, F, O, program, step, depth):
-                S[S_DEPTH] = depth
-                return OUTPUT_FULL
-            depth -= 1
-            continue
-        if ease == EASE_FLAT:
-            if not emit_rows(P, S, F, R, O, program, step, depth):
+        if ease != EASE_NONE:
+            if ease == EASE_PAIR:
+                is_done = emit_pairs(P, S, F, O, program, step, depth)
+            elif ease == EASE_LIST:
+                is_done = emit_lists(P, S, F, R, O, program, step, depth)
+            else:
+                is_done = emit_rows(P, S, F, R, O, program, step, depth)
+            if not is_done:
                 S[S_DEPTH] = depth
                 return OUTPUT_FULL
             depth -= 1
@@ -253,7 +254,7 @@ def search(P, S, F, R, O, program):  # type: ignore[no-untyped-def]
             S[S_DEPTH] = depth
             return status
         if P[step + ST_MODE] == MODE_KLEENE:
-            if not next_list(P, S, R, step):
+            if not next_list(P, S, F, R, step):
                 depth -= 1
                 continue
             S[SOURCE_ROW + depth] = -1
