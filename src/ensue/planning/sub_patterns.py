@@ -68,13 +68,15 @@ class Chain:
 class Since:
     """Counters of what has come since the first live event of a gap, all of them below zero.
 
-    `nothing` is that of the empty run: -1 while there is such an event. `undo` is what is to be done for an event of
-    each leaf that is not to be among them any more, as it is done when events expire.
+    `nothing` is that of the empty run: -1 while there is such an event. `cleared` are the counters of the single items
+    just before the gap, since the last event of it. `undo` is what is to be done for an event of each leaf that is not
+    to be among them any more, as it is done when events expire.
     """
 
     gap: Gap
     live: int  # how many events of the gap are live
     nothing: int
+    cleared: tuple[int, ...]
     nodes: tuple[int, ...]
     undo: tuple[tuple[Step, ...], ...]
 
@@ -280,7 +282,8 @@ class _Making:
             nodes = tuple(node for part, node in self._nodes.items() if part.since == gap)
             undo = self._undo[gap] + [[] for _ in range(len(self._leaves) - len(self._undo[gap]))]
             nothing = self._nodes[_Part((), None, gap)]
-            return Since(gap, self._live[gap], nothing, nodes, tuple(put(steps, 1) for steps in undo))
+            cleared = tuple(n for p, n in self._nodes.items() if len(p.run) == 2 and p.run[1] == gap and not p.weight)
+            return Since(gap, self._live[gap], nothing, cleared, nodes, tuple(put(steps, 1) for steps in undo))
 
         return SubPatterns(
             tuple(self._leaves),

@@ -74,6 +74,8 @@ def _write_gap(words: list[int], since: Since, ranks: Sequence[int]) -> int:
     record[lay.G_LIVE] = since.live
     record[lay.G_ABSENT] = len(words)
     words += [int(leaf in since.gap) for leaf in range(len(since.undo))]
+    record[lay.G_OPEN], record[lay.G_OPEN_END] = len(words), len(words) + len(since.cleared)
+    words += since.cleared
     record[lay.G_NODES], record[lay.G_NODES_END] = len(words), len(words) + len(since.nodes)
     words += since.nodes
     record[lay.G_UNDO] = _write_steps(words, since.undo, ranks)

@@ -70,7 +70,15 @@ from ensue.runtime.kernels.sub_patterns_layout import (
     TELLING,
 )
 from ensue.runtime.kernels.sub_patterns_rows import are_safe, set_limits, tell, write_row
-from ensue.runtime.kernels.sub_patterns_steps import data_of, entry_place, leave_gaps, step, step_wide, weighed
+from ensue.runtime.kernels.sub_patterns_steps import (
+    clears_nothing,
+    data_of,
+    entry_place,
+    leave_gaps,
+    step,
+    step_wide,
+    weighed,
+)
 
 
 @kernel
@@ -124,7 +132,8 @@ def hurry(P, S, R, total, until, ended, O):  # type: ignore[no-untyped-def]
     The same as below for a query without keys; what lies in `S` is not looked up again for each event.
     """
     window, phases, entry, weights = P[P_WINDOW], P[P_PHASES], P[P_ENTRY_WIDTH], P[P_WEIGHTS]
-    arrivals, expiries, told, gaps = P[P_ARRIVALS], P[P_EXPIRIES], P[P_TOLD], P[P_GAPS]
+    arrivals, expiries, told = P[P_ARRIVALS], P[P_EXPIRIES], P[P_TOLD]
+    gaps, only_absent = P[P_GAPS], P[P_ONLY_ABSENT]
     slot = S[H_SLOT_AT]
     entries, mask, data = S[H_ENTRY_AT], S[H_ENTRY_ROOM] - 1, data_of(P, slot)
     row, head, tail = S[H_ROW], S[H_HEAD], S[H_TAIL]
@@ -155,6 +164,9 @@ def hurry(P, S, R, total, until, ended, O):  # type: ignore[no-untyped-def]
         if tied or tail - head > mask:
             break
         leaf = R[total + row]
+        if gaps != 0 and P[only_absent + leaf] != 0 and clears_nothing(P, S, leaf, data):
+            row += 1
+            continue
         at = entries + (tail & mask) * entry
         S[at], S[at + E_SLOT], S[at + E_LEAF] = now, 0, leaf
         for w in range(weights):
@@ -188,7 +200,7 @@ def hurry(P, S, R, total, until, ended, O):  # type: ignore[no-untyped-def]
 
 @inner
 def append(P, S, R, total, k, now):  # type: ignore[no-untyped-def]
-    """Keep an event until it expires; one without a whole key is left out, and one that could only end what is not."""
+    """Keep an event until it expires, unless its key is not whole or it could only clear what is not there."""
     keys, width, leaf = P[P_KEY], S[H_SLOT_WIDTH], R[R_LEAF * total + k]
     slot = np.int64(0)
     if keys > 0:
@@ -204,6 +216,8 @@ def append(P, S, R, total, k, now):  # type: ignore[no-untyped-def]
             slot = take_row(S, H_SLOT_ROOM, H_SLOTS, width, S_KEYS, keys, S[H_KEY_AT])
             S[data_of(P, S[H_SLOT_AT] + slot * width)] = 1
     place = S[H_SLOT_AT] + slot * width
+    if P[P_GAPS] != 0 and P[P[P_ONLY_ABSENT] + leaf] != 0 and clears_nothing(P, S, leaf, data_of(P, place)):
+        return
     number = S[H_TAIL]
     at = entry_place(P, S, number)
     if P[P_LINK] != 0:

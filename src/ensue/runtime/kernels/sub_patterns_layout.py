@@ -39,10 +39,10 @@ M_LENGTH, M_OUTPUTS, M_AT, M_WIDE_SAFE, M_WEIGHTED, M_GAP, M_GAP_PLACE = range(M
 """M_AT: the nodes that are told, then those of the single items, then the leaves of the items. So many live events
 cannot count beyond two words (M_WIDE_SAFE). M_GAP: where its gap is told of (0: it has none); the item behind it."""
 
-GAP = 5
-G_LIVE, G_ABSENT, G_NODES, G_NODES_END, G_UNDO = range(GAP)
-"""The node of the gap's live events; for each leaf whether it must be absent; the nodes of what is since the first live
-event of the gap; their steps back."""
+GAP = 7
+G_LIVE, G_ABSENT, G_OPEN, G_OPEN_END, G_NODES, G_NODES_END, G_UNDO = range(GAP)
+"""The node of the gap's live events; for each leaf whether it must be absent; the nodes of the single items that an
+absent event would clear; those of what is since the first live event of the gap; their steps back."""
 
 # -- the state -------------------------------------------------------------------------------------------------------
 (

@@ -15,6 +15,8 @@ from ensue.runtime.kernels.sub_patterns_layout import (
     G_LIVE,
     G_NODES,
     G_NODES_END,
+    G_OPEN,
+    G_OPEN_END,
     G_UNDO,
     H_ENTRY_AT,
     H_ENTRY_ROOM,
@@ -106,6 +108,19 @@ def step_wide(P, S, data, weights, first, stop, sign):  # type: ignore[no-untype
 
 
 # -- absences --------------------------------------------------------------------------------------------------------
+
+
+@inner
+def clears_nothing(P, S, leaf, data):  # type: ignore[no-untyped-def]
+    """Whether an event that must be absent comes after nothing that no other such event has come after already.
+
+    Then it does not matter: what it would end has been ended, and expires before the event that ended it.
+    """
+    for k in range(P[P[P_GAPS] + leaf], P[P[P_GAPS] + leaf + 1]):
+        for n in range(P[P[k] + G_OPEN], P[P[k] + G_OPEN_END]):
+            if S[data + P[n]] != 0:
+                return False
+    return True
 
 
 @inner
