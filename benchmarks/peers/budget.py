@@ -29,7 +29,7 @@ def drive(push: Callable[[int, int], int], events: int, budget: float, clock: Cl
     """
     cpu, wall = clock(), time.perf_counter()
     place = found = 0
-    size = 2_048
+    size = 256
     spent = 0.0
     while place < events and spent <= budget:
         stop = min(place + size, events)
@@ -39,7 +39,7 @@ def drive(push: Callable[[int, int], int], events: int, budget: float, clock: Cl
         before, spent = spent, clock() - cpu
         if spent - before > 0.2 or new > 8_000_000:
             size = max(size // 4, LEAST)
-        elif spent - before < 0.1 and new < 2_000_000:
+        elif spent - before < 0.1 and new < 1_000_000:
             size = min(size * 2, MOST)
     return Reading(place, found, spent, time.perf_counter() - wall)
 

@@ -17,6 +17,8 @@ from ensue.runtime.matches import Matches
 
 SHORT = 0.5
 """Seconds up to which a run is made again, for the least of them."""
+LIST = 8
+"""How many matches without lists take as much memory as one with a list, when it is decided how many to ask for."""
 NO_LIMIT = Options(max_matches=None, max_partial_matches=None)
 
 
@@ -46,7 +48,7 @@ def run_once(job: Job, stream: Stream, events: int, budget: float) -> Reading:
     def take(found: Matches) -> int:
         nonlocal total
         total += (pc.sum(found.to_arrow()["count"]).as_py() or 0) if is_counted else len(found)
-        return len(found)
+        return len(found) * (LIST if job.asked.has_list else 1)
 
     reading = drive(lambda start, stop: take(engine.push(stream.table.slice(start, stop - start))), events, budget)
     inside = engine.kernel_seconds

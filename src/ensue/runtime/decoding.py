@@ -11,6 +11,7 @@ from ensue.pattern.normalize import Variable
 from ensue.pattern.query import Query
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import Bound, EventLists, MatchBlock
+from ensue.runtime.pool import Pool
 
 Int64s = npt.NDArray[np.int64]
 
@@ -21,13 +22,13 @@ AT_ONCE = 1 << 18
 _NO_TIMES = np.empty(0, dtype=np.int64)
 
 
-def decode(parts: Sequence[Int64s], query: Query, name: str, assembly: Assembly) -> list[MatchBlock]:
+def decode(parts: Sequence[Int64s], query: Query, name: str, assembly: Assembly, pool: Pool) -> list[MatchBlock]:
     """The matches that parts of output blocks hold (see `written`), by sequence numbers of events; at least one."""
     if len(parts) != 1 and sum(part.size for part in parts) <= AT_ONCE:
         nothing = written(_NO_TIMES, 0, 0, assembly)
         parts = [np.concatenate([*parts, nothing], axis=-1)]
     if assembly.has_lists:
-        return [_decode_lists(part, query, name, assembly.variables) for part in parts]
+        return [_decode_lists(part, query, name, assembly.variables, pool) for part in parts]
     blocks = []
     for table in parts:
         bound: dict[str, Bound] = {v.name: table[assembly.head + k] for k, v in enumerate(assembly.variables)}
@@ -48,15 +49,14 @@ def written(out: Int64s, used: int, stride: int, assembly: Assembly) -> Int64s:
     return out[: width * stride].reshape(width, stride)[:, : used // width]
 
 
-def _decode_lists(words: Int64s, query: Query, name: str, variables: Sequence[Variable]) -> MatchBlock:
+def _decode_lists(words: Int64s, query: Query, name: str, variables: Sequence[Variable], pool: Pool) -> MatchBlock:
     from ensue.runtime.kernels.decode import measure, take_apart
 
     is_list = np.array([v.kleene for v in variables])
     records, totals = measure(words, is_list)
     firsts = np.concatenate([[0], np.cumsum(totals)[:-1]]).astype(np.int64)
-    # one piece of memory: large ones are had in large pages, which takes a fraction of the time
     number, elements_at = len(variables), (4 + 2 * len(variables)) * records + len(variables)
-    room = np.empty(elements_at + int(totals.sum()), dtype=np.int64)
+    room = pool.take_at_least(elements_at + int(totals.sum()))
     heads = room[: 4 * records].reshape(records, 4)
     singles = room[4 * records : (4 + number) * records].reshape(number, records)
     offsets = room[(4 + number) * records : elements_at].reshape(number, records + 1)

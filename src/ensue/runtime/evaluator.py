@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +23,13 @@ from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.decoding import decode, written
+from ensue.runtime.pool import LARGE, Pool
 from ensue.runtime.preparing import Reading, prepare
 from ensue.runtime.strings import StringTable
 
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
-_LARGEST = 1 << 20
-_POOLED = 16
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
@@ -60,6 +58,7 @@ class Evaluator:
     assembly: Assembly
     options: Options
     output: list[Int64s] = field(default_factory=lambda: [np.empty(_BLOCK, dtype=np.int64)])
+    pool: Pool = field(default_factory=Pool)
     seconds: list[float] = field(default_factory=lambda: [0.0])
 
     @property
@@ -183,29 +182,19 @@ class Evaluator:
                 found = limit
             elif 2 * used > len(out):  # a full block is handed over as it is, and replaced
                 parts.append(new)
-                self.output[0] = out = self._fresh_block(len(out))
+                self.output[0] = out = self.pool.take(len(out))
             elif used:
                 parts.append(new.copy())
             if status == at.DONE:
                 break
             if status == at.OUTPUT_FULL:
-                if used == 0 or len(out) < _LARGEST:
+                if used == 0 or len(out) < LARGE:
                     self.output[0] = np.empty(2 * len(out), dtype=np.int64)
             elif status == at.STORE_FULL:
                 self._make_room(state)
             else:
                 raise InternalError(f"kernel returned {status}")
-        return decode(parts, self.query, self.name, self.assembly)
-
-    def _fresh_block(self, size: int) -> Int64s:
-        """An output block: one that no result holds any more (memory once touched is cheaper), else a new one."""
-        for k in range(1, len(self.output)):
-            if len(self.output[k]) == size and sys.getrefcount(self.output[k]) <= 2:  # the list and the call
-                return self.output[k]
-        block = np.empty(size, dtype=np.int64)
-        if size == _LARGEST and len(self.output) < _POOLED:
-            self.output.append(block)
-        return block
+        return decode(parts, self.query, self.name, self.assembly, self.pool)
 
     def _cut(self, part: Int64s, surplus: int) -> list[Int64s]:
         """A copy of some output without the newest matches of it; nothing if it has no others."""

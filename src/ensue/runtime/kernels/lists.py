@@ -8,11 +8,13 @@ from ensue.runtime.kernels.blocks import compare_block, mark_greater, trailing_z
 from ensue.runtime.kernels.compiled import inner
 from ensue.runtime.kernels.machine import all_hold, element, list_length
 from ensue.runtime.kernels.output import total_elements
-from ensue.runtime.kernels.scan import compare_bound, enter, is_missing, next_row
+from ensue.runtime.kernels.scan import block_mask, compare_bound, enter, is_missing, next_row
 from ensue.runtime.layout import (
     C_BEGIN,
     C_END,
     DEPTH_BEGIN,
+    DEPTH_HIGH,
+    DEPTH_LOW,
     EMIT_LIST,
     EMIT_ROW,
     G_BRANCH,
@@ -45,10 +47,13 @@ from ensue.runtime.layout import (
     SOURCE_STORE,
     ST_ADJACENT,
     ST_ADJACENTS,
+    ST_CODES,
     ST_MAXIMUM,
     ST_MINIMUM,
     ST_PAIR,
     ST_PAIRS,
+    ST_PREDICATE,
+    ST_PREDICATES,
     ST_SLOT,
     STACK,
     T_BEGIN,
@@ -69,20 +74,37 @@ def enter_list(P, S, F, R, step, depth):  # type: ignore[no-untyped-def]
     leaf = HEADERS + S[SOURCE_STORE + depth] * HEADER
     offset = S[leaf + H_OFFSET]
     capacity = S[leaf + H_CAPACITY]
-    compared = P[step + ST_PAIRS] > 0
-    found = 0
-    while next_row(P, S, F, R, step, depth):
-        row = S[SOURCE_ROW + depth]
-        S[scratch + SCRATCH_ROW * room + found] = row
-        S[scratch + SCRATCH_BEGIN * room + found] = S[offset + C_BEGIN * capacity + row]
-        S[scratch + SCRATCH_END * room + found] = S[offset + C_END * capacity + row]
-        S[scratch + SCRATCH_SEQ * room + found] = S[offset + LEAF_SEQ * capacity + row]
-        if compared:
-            S[scratch + SCRATCH_LATER * room + found] = S[offset + P[P[step + ST_PAIR] + 1] * capacity + row]
-            S[scratch + SCRATCH_EARLIER * room + found] = S[offset + P[P[step + ST_PAIR] + 3] * capacity + row]
-        found += 1
+    found = np.int64(0)
+    if P[step + ST_CODES] > 0:
+        while next_row(P, S, F, R, step, depth):
+            S[scratch + SCRATCH_ROW * room + found] = S[SOURCE_ROW + depth]
+            found += 1
+        for k in range(found):
+            copy_candidate(P, S, step, scratch + k, room, offset + S[scratch + SCRATCH_ROW * room + k], capacity)
+    else:
+        high = S[DEPTH_HIGH + depth]
+        for block in range(S[DEPTH_LOW + depth], high, 64):
+            first = offset + block
+            mask = block_mask(P, S, F, P[step + ST_PREDICATE], P[step + ST_PREDICATES], first, capacity, high - block)
+            while mask != np.uint64(0):
+                bit = np.int64(trailing_zeros(mask))
+                mask &= mask - np.uint64(1)
+                S[scratch + SCRATCH_ROW * room + found] = block + bit
+                copy_candidate(P, S, step, scratch + found, room, first + bit, capacity)
+                found += 1
     S[KLEENE_CANDIDATES + slot] = found
     S[KLEENE_COUNT + slot] = -1  # not even the empty list has been given
+
+
+@inner
+def copy_candidate(P, S, step, target, room, source, capacity):  # type: ignore[no-untyped-def]
+    """Copy what is asked of a candidate again and again to where it lies close to that of others."""
+    S[target + SCRATCH_BEGIN * room] = S[source + C_BEGIN * capacity]
+    S[target + SCRATCH_END * room] = S[source + C_END * capacity]
+    S[target + SCRATCH_SEQ * room] = S[source + LEAF_SEQ * capacity]
+    if P[step + ST_PAIRS] > 0:
+        S[target + SCRATCH_LATER * room] = S[source + P[P[step + ST_PAIR] + 1] * capacity]
+        S[target + SCRATCH_EARLIER * room] = S[source + P[P[step + ST_PAIR] + 3] * capacity]
 
 
 @inner
