@@ -55,7 +55,7 @@ def test_many_matches_make_pushes_small():
         return 100_000 * (stop - start)
 
     drive(push, 10_000, 1.0, Clock())
-    assert sizes[0] == 2_048 and sizes[-2] == 64
+    assert sizes[0] == 256 and sizes[-2] == 64
 
 
 def linear(clock, seconds, limit=float("inf")):
