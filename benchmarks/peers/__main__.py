@@ -110,7 +110,7 @@ def make_plans(chosen: argparse.Namespace) -> list[Plan]:
 
 def fill_time() -> float:
     """CPU seconds to write a byte to memory that is there already: no engine hands matches over in less."""
-    block = np.zeros(1 << 23)
+    block = np.ones(1 << 23)
     start = time.process_time()
     for number in range(16):
         block.fill(number)

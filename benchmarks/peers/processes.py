@@ -96,7 +96,11 @@ class Worker:
                 self._process.stdin.write(job.to_json() + "\n")
                 self._process.stdin.flush()
                 line = read_line(self._process.stdout, limit)
-            except (BrokenPipeError, TimeoutError) as error:
+            except TimeoutError as error:  # an engine that sees its input whole cannot be stopped in the middle
+                end_tree(self._process.pid)
+                self._process.wait()
+                return Reading(note=str(error))
+            except BrokenPipeError as error:
                 line, said = "", str(error)
             else:
                 said = "the process ended"
