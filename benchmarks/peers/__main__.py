@@ -42,8 +42,8 @@ def read_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a first look, within ten minutes")
     parser.add_argument("--events", type=int, help="events of each stream [500,000; with --quick 100,000]")
     parser.add_argument("--budget", type=float, help="CPU seconds of one engine in one cell [6; with --quick 1]")
-    parser.add_argument("--warm-up", type=float, help="CPU seconds before the clock runs [3; with --quick 2]")
-    parser.add_argument("--repeats", type=int, help="runs of which the cheapest counts [3; with --quick 2]")
+    parser.add_argument("--warm-up", type=float, help="CPU seconds before the clock runs [3; with --quick 1.5]")
+    parser.add_argument("--repeats", type=int, help="runs of which the cheapest counts [3; with --quick 1.5]")
     parser.add_argument(
         "--only", action="append", metavar="QUERY", choices=[q.name for q in QUERIES], help="only these queries"
     )
@@ -77,7 +77,7 @@ def read_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     quick = chosen.quick
     chosen.events = chosen.events or (100_000 if quick else 500_000)
     chosen.budget = chosen.budget or (1.0 if quick else 6.0)
-    chosen.warm_up = chosen.warm_up or (2.0 if quick else 3.0)
+    chosen.warm_up = chosen.warm_up or (1.5 if quick else 3.0)
     chosen.repeats = chosen.repeats or (2 if quick else 3)
     chosen.stream = chosen.stream or (["stock"] if quick else list(GENERATED))
     for name in chosen.stream:
