@@ -128,7 +128,7 @@ def can_follow(P, S, R, step, slot, index):  # type: ignore[no-untyped-def]
 
 @inner
 def next_follower(P, S, F, R, step, slot, depth, follow):  # type: ignore[no-untyped-def]
-    """Make the first candidate from `follow` on that can be element `depth` of the list that; False if there is none.
+    """Choose the first candidate from `follow` on that can be element `depth` of the list; False if there is none.
 
     Most of those that cannot follow the element before it are passed over many at a time.
     """

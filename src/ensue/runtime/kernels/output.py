@@ -222,20 +222,14 @@ def emit_rows(P, S, F, R, O, program, step, depth):  # type: ignore[no-untyped-d
         mask = np.uint64(S[DEPTH_MASK + depth])
         block = S[DEPTH_BLOCK + depth]
         high = S[DEPTH_HIGH + depth]
+        conditions = P[step + ST_PREDICATE]
         while True:
             while mask == np.uint64(0) and not done:
                 block += 64
                 done = block >= high
                 if not done:
                     mask = block_mask(
-                        P,
-                        S,
-                        F,
-                        P[step + ST_PREDICATE],
-                        P[step + ST_PREDICATES],
-                        offset + block,
-                        capacity,
-                        high - block,
+                        P, S, F, conditions, P[step + ST_PREDICATES], offset + block, capacity, high - block
                     )
             if done or m + SPARE > stride:
                 break
