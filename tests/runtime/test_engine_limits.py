@@ -108,6 +108,22 @@ def test_memory_budget_is_kept_where_the_window_moves_on() -> None:
     assert engine.state_bytes <= 2_000_000
 
 
+def test_memory_budget_takes_back_what_a_burst_needed() -> None:
+    """Room for partial matches is given back by half at a time, but all of it before the budget is said to be spent."""
+    queries = "QUERY p PATTERN SEQ(A a, B b, C c) WITHIN 500; QUERY q PATTERN SEQ(D a, E b, F c) WITHIN 500"
+    first, second = (make_events(x * 150 + y * 150, start) for x, y, start in (("A", "B", 0), ("D", "E", 2_000)))
+    plan = {"p": STORED, "q": STORED}
+    free = ensue.compile(queries, plan=plan)
+    free.push(first)
+    once = free.state_bytes
+    free.push(second)
+    assert free.state_bytes > 1.8 * once
+    engine = ensue.compile(queries, plan=plan, options=Options(memory_budget=int(1.3 * once)))
+    engine.push(first)
+    engine.push(second)
+    assert engine.state_bytes <= 1.3 * once
+
+
 @pytest.mark.parametrize("name", ["max_matches", "max_partial_matches", "memory_budget"])
 def test_a_limit_must_be_positive(name: str) -> None:
     with pytest.raises(PlanError, match=name):
@@ -260,6 +276,26 @@ def test_rows_of_small_pushes_are_forgotten() -> None:
             sizes.append(sizes_of(engine))
     assert max(size for size, _ in sizes[40:]) <= 1.2 * max(size for size, _ in sizes[:20])
     assert max(count for _, count in sizes) < 6_000  # of 11,428
+
+
+def test_room_is_kept_for_the_next_burst() -> None:
+    """Events that come one by one do not wait for stores to grow again, and in the long run memory is given back."""
+    engine = ensue.compile("PATTERN SEQ(A a, B b, C c) WITHIN 400", plan=STORED)
+    engine.push(make_events("A" * 400))
+    state = engine._lanes[0].state
+
+    def push(kinds: str) -> None:
+        for event in make_events(kinds, engine.counts.processed):
+            engine.push_event(event)
+
+    burst, lull = "B" * 150, "A" * 3_000
+    push(burst + lull)
+    full = state.arena
+    push(burst + lull)
+    assert state.arena is full, "neither shrunk nor grown"
+    push("A" * 60_000)
+    assert state.arena.nbytes < full.nbytes / 8
+    assert engine.state_bytes < full.nbytes
 
 
 def test_a_million_events_of_a_small_window() -> None:

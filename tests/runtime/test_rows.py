@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import weakref
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,6 +131,43 @@ def test_a_long_list_is_not_made_a_table_for_a_short_one() -> None:
         if k % 10 == 0:
             assert store.take(np.array([0, k - 5, k]))["x"].to_pylist() == [0.0, k - 5, k]
     assert len(store.view().chunks) < 12
+
+
+def test_rows_that_came_one_by_one_are_freed_one_by_one() -> None:
+    """Thousands at once would keep the next event waiting."""
+
+    class Text(str):
+        """Text whose end can be seen."""
+
+    store = RowStore(SCHEMA)
+    alive: weakref.WeakSet[Text] = weakref.WeakSet()
+    left = []
+    for k in range(8_000):
+        text = Text(k)
+        alive.add(text)
+        store.append_one(k, {**make_row(k), "s": text})
+        del text
+        left.append(len(alive))
+        if k % 1_000 == 999:
+            store.release(k - 500)
+            assert len(alive) == left[-1]
+    assert max(before - now for before, now in pairwise(left)) <= 1
+    assert max(left[:4_000]) >= max(left[4_000:]) < 5_000
+    store.append(Intake(SCHEMA).push([make_row(9_000)]))
+    assert len(alive) == len(store) - 1 < 2_500
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(-1, 10))
+def test_the_first_row_after_a_time(times: list[int], time: int) -> None:
+    """It is found without making a table of rows that came one by one, which would take long."""
+    store = RowStore(SCHEMA)
+    for k, ts in enumerate(sorted(times)):
+        store.append_one(k, {**make_row(k), "ts": ts})
+    expected = next((k for k, ts in enumerate(sorted(times)) if ts > time), None)
+    assert store.first_after(time) == expected
+    assert store.view().chunks[0].is_listed
+    store.take(np.array([0]))
+    assert store.first_after(time) == expected
 
 
 def test_new_columns_are_null_in_older_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -48,7 +49,7 @@ from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
 
 _TIDY_EVERY = 8192
-_TIDY_SINGLES = 1024  # events that come one by one: the next one waits for it, so it has to be done soon
+_TIDY_SINGLES = 1024  # events that come one by one: the next one waits, so what is quickly done is done more often
 _UNKNOWN: Any = object()
 
 
@@ -100,7 +101,7 @@ class Engine(Fed):
         self._rows: RowStore | None = None
         self._ignored = 0
         self._matches = 0
-        self._since_tidy = 0
+        self._since_tidy = self._since_quick = 0
         self._taken = 0  # the next event's number
         self._singles = 0  # events that came one by one since the last look around
         self._pause = 0  # and how many may come before the next
@@ -233,10 +234,10 @@ class Engine(Fed):
     def _look_around(self) -> None:
         """Do what is due after events that came one by one, and find out after how many more something will be."""
         self._count_singles()
-        if self._since_tidy >= _TIDY_SINGLES:
-            self._tidy()
+        if self._since_quick >= _TIDY_SINGLES:
+            self._tidy(quickly=self._since_tidy < _TIDY_EVERY)
             self._check_memory()
-        self._pause = _TIDY_SINGLES - self._since_tidy
+        self._pause = _TIDY_SINGLES - self._since_quick
         if self._loop.is_on:
             self._pause = min(self._pause, self._loop.pause(self._taken, self._check_plans))
 
@@ -245,6 +246,7 @@ class Engine(Fed):
         if self._singles:
             self._taken += self._singles
             self._since_tidy += self._singles
+            self._since_quick += self._singles
             self._time = self._intake.watermark
             self._singles = 0
 
@@ -315,6 +317,7 @@ class Engine(Fed):
                 blocks += [block for block in way.advance(watermark, self._strings) if len(block)]
         result = self._result(blocks)
         self._since_tidy += len(batch)
+        self._since_quick += len(batch)
         if self._since_tidy >= _TIDY_EVERY:
             self._tidy()
         self._check_memory()
@@ -340,14 +343,16 @@ class Engine(Fed):
         return Matches(blocks, self._rows.view(), self.schema, self.explain, lambda: self.journal)
 
     # -- memory ------------------------------------------------------------------------------------------------------
-    def _tidy(self) -> None:
-        """Release what no match can need any more: state, rows, strings."""
+    def _tidy(self, *, quickly: bool = False) -> None:
+        """Release what no match can need any more: state, rows, strings. Quickly, as an event waits, most of it."""
         assert self._rows is not None
         self._count_singles()
-        self._since_tidy = 0
+        self._since_quick = 0
+        if not quickly:
+            self._since_tidy = 0
         oldest = self._intake.counts.processed
         for evaluator, state in self._pairs():
-            evaluator.tidy(state)
+            evaluator.tidy(state, quickly=quickly)
             held = evaluator.oldest_event(state)
             if held is not None:
                 oldest = min(oldest, held)
@@ -369,7 +374,12 @@ class Engine(Fed):
         budget = self.options.memory_budget
         if budget is None or self.state_bytes <= budget:
             return
-        self._tidy()
+        before = math.inf
+        while budget < self.state_bytes < before:  # stores are given back by half at a time
+            before = self.state_bytes
+            self._tidy()
+            assert self._rows is not None
+            self._rows.free_forgotten()
         if self.state_bytes > budget:
             raise LimitError(
                 f"the state takes {self.state_bytes:,} bytes, more than the {budget:,} of memory_budget; "
@@ -520,7 +530,7 @@ class Engine(Fed):
         self._ignored, self._matches, self._ended = state["ignored"], state["matches"], state["ended"]
         self._taken, self._time = state["taken"], state["time"]
         self._loop.load_cadence(state["cadence"], self._taken)
-        self._since_tidy = 0
+        self._since_tidy = self._since_quick = 0
         self._paths = {}
 
     def _load_lanes(self, dumped: Sequence[Any], arenas: Sequence[Int64s], schema: Schema) -> list[Lane]:

@@ -30,6 +30,7 @@ from ensue.runtime.strings import StringTable
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
+_FEW = 2048  # partial matches that are purged at once, while an event waits
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
@@ -251,18 +252,26 @@ class Evaluator:
         kinds = (at.KIND_NODE, at.KIND_PENDING, at.KIND_RUNS)
         return sum(rows_of(state.arena, s).shape[1] for s in self.assembly.stores if s.kind in kinds)
 
-    def tidy(self, state: State) -> None:
-        """Release whatever has left the window, and memory that is far larger than what is left needs."""
+    def tidy(self, state: State, *, quickly: bool = False) -> None:
+        """Release whatever has left the window, and half of the room of a store that needs far less.
+
+        Only half: what a burst of partial matches needed, the next one needs again, and would have to wait for.
+        Quickly, nothing is done that takes long: stores that grow are purged by the kernel, too.
+        """
         from ensue.runtime.kernels.stores import purge_all
 
         arena = state.arena
+        if quickly and self.partial_matches(state) > _FEW:
+            return
         purge_all(self.assembly.program, arena)
+        if quickly:
+            return
         capacities = []
         for s in self.assembly.stores:
             capacity = int(arena[header(s.number) + at.H_CAPACITY])
             if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None:
                 live = int(arena[header(s.number) + at.H_TAIL])
-                while capacity > 1024 and capacity > 32 * live:
+                if capacity > max(1024, 32 * live):
                     capacity //= 2
             capacities.append(capacity)
         if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]:

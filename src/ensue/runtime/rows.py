@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,16 @@ class Chunk:
             return read_time(self._rows[place][self._schema.time])
         return int(self.times()[1][place])
 
+    def first_after(self, time: int) -> int:
+        """The place of the first row that ends after a time, the number of rows if there is none."""
+        if self._rows is not None:
+            return bisect_right(range(len(self)), time, key=self.end_at)
+        return int(np.searchsorted(self.times()[1], time, side="right"))
+
+    def dicts(self, stop: int) -> list[Mapping[str, Any]]:
+        """The rows before a place, if they are still a list of dicts; none otherwise."""
+        return [] if self._rows is None else self._rows[:stop]
+
     def cut(self, start: int, *, copy: bool = False) -> Chunk:
         """The rows from `start` on."""
         seqs = self.seqs[start:]
@@ -105,7 +116,7 @@ class Chunk:
     def nbytes(self) -> int:
         """How much memory the rows take; an estimate while they are dicts."""
         if self._rows is not None:
-            return len(self._rows) * (240 + 40 * len(self._schema.columns))
+            return _guess_bytes(len(self._rows), self._schema)
         return (
             int(self.table().get_total_buffer_size()) + self.seqs.nbytes + (0 if self.end is None else self.end.nbytes)
         )
@@ -202,6 +213,7 @@ class RowStore:
         self._chunks: list[Chunk] = []
         self._tail = Tail()
         self.lost = (-1, NULL)  # the number and the end of the last row that was forgotten; all later ones are there
+        self._forgotten: list[Mapping[str, Any]] = []  # are freed one by one: all at once keeps an event waiting
         self._unkept: npt.NDArray[np.bool_] | None = None  # rows of the last chunk to keep, once it must stay longer
 
     def __len__(self) -> int:
@@ -211,6 +223,7 @@ class RowStore:
         """Store the rows of a batch, or those that the mask keeps. Later rows must have greater sequence numbers."""
         self._settle()
         self._thin()
+        self.free_forgotten()
         if self._base is None:
             self._base = plain_layout(batch.table.schema)
         if not len(batch) or (keep is not None and not keep.any()):
@@ -228,6 +241,8 @@ class RowStore:
             self._settle()
         self._tail.seqs.append(seq)
         self._tail.rows.append(row)
+        if self._forgotten:
+            del self._forgotten[-2:]
 
     def take(self, seqs: Int64s) -> pa.Table:
         """The rows with these sequence numbers, in this order; a number may come more than once."""
@@ -244,9 +259,8 @@ class RowStore:
         """The sequence number of the first row that ends after a time; None if there is none."""
         self._settle()
         for chunk in self._chunks:
-            end = chunk.times()[1]
-            if int(end[-1]) > time:
-                return int(chunk.seqs[np.searchsorted(end, time, side="right")])
+            if chunk.end_at(len(chunk) - 1) > time:
+                return int(chunk.seqs[chunk.first_after(time)])
         return None
 
     def batches(self, first: int) -> list[EventBatch]:
@@ -286,16 +300,21 @@ class RowStore:
             number -= 1
             place = len(chunks[number]) - 1
         first = chunks[number]
-        if number:
-            self._lose(chunks[number - 1], len(chunks[number - 1]))
+        for chunk in chunks[:number]:
+            self._lose(chunk, len(chunk))
         if place * _SPARSE > len(first) * (_SPARSE - 1):
             self._lose(first, place)
             first = first.cut(place, copy=True)
         self._chunks = [first, *chunks[number + 1 :]]
 
+    def free_forgotten(self) -> None:
+        """Free the memory of all rows that were forgotten."""
+        self._forgotten.clear()
+
     def _lose(self, chunk: Chunk, stop: int) -> None:
         """Note that the rows of a chunk before a place are forgotten."""
         self.lost = (int(chunk.seqs[stop - 1]), chunk.end_at(stop - 1))
+        self._forgotten += chunk.dicts(stop)
 
     def _cut_newest(self, before: int) -> bool:
         """Whether all that stays lies in the newest chunk, still with rows that are not kept: then those go as well.
@@ -333,7 +352,7 @@ class RowStore:
     def nbytes(self) -> int:
         """How much memory the rows take, about."""
         self._settle()
-        return sum(chunk.nbytes for chunk in self._chunks)
+        return sum(chunk.nbytes for chunk in self._chunks) + _guess_bytes(len(self._forgotten), self.schema)
 
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """The state as JSON-able values and tables, for `load`."""
@@ -398,6 +417,11 @@ class RowStore:
                 return
             chunks[place - 1 : place + 1] = [before.join(here)]
             place -= 1
+
+
+def _guess_bytes(dicts: int, schema: Schema) -> int:
+    """How much memory so many rows take while they are dicts."""
+    return dicts * (240 + 40 * len(schema.columns))
 
 
 def _tabulate(rows: list[Mapping[str, Any]], schema: Schema) -> tuple[pa.Table, Int64s, Int64s]:
