@@ -30,7 +30,6 @@ from ensue.runtime.strings import StringTable
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
-_FEW = 2048  # partial matches that are purged at once, while an event waits
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
@@ -256,13 +255,11 @@ class Evaluator:
         """Release whatever has left the window, and half of the room of a store that needs far less.
 
         Only half: what a burst of partial matches needed, the next one needs again, and would have to wait for.
-        Quickly, nothing is done that takes long: stores that grow are purged by the kernel, too.
+        Quickly, no store is moved for that.
         """
         from ensue.runtime.kernels.stores import purge_all
 
         arena = state.arena
-        if quickly and self.partial_matches(state) > _FEW:
-            return
         purge_all(self.assembly.program, arena)
         if quickly:
             return
