@@ -17,7 +17,7 @@ from ensue.planning.decisions import ByInvariants
 from ensue.planning.eager_lazy import EagerLazy, final_variables, find_candidates
 from ensue.planning.figures import Figures, Shape, by_hand, shape_of
 from ensue.planning.invariants import Watch
-from ensue.planning.latency import OVERLOAD, Latency, Timings, latency_of
+from ensue.planning.latency import OVERLOAD, SWING, Latency, Timings, latency_of
 from ensue.planning.plan import Join, Leaf, Plan, left_deep, variables_of
 
 from .drifting import drifted, random_figures, random_shape
@@ -48,7 +48,8 @@ def test_a_pair_by_hand() -> None:
     assert found.wait == pytest.approx(300 * (2 * 1.0e-6 + 1.96e-6) / 3 / (2 * 0.66))
     assert found.wait == pytest.approx(3.0e-4)
     assert found.service == pytest.approx(1.4e-3)
-    assert found.expected == found.rank == pytest.approx(1.7e-3)
+    assert found.expected == pytest.approx(1.7e-3)
+    assert found.pressed == found.rank == pytest.approx(1.4e-3 + 750 * (2 * 1.0e-6 + 1.96e-6) / 3 / (2 * 0.15))
     reported = latency_of(Costs(figures), left_deep(["b", "a"]), replace(MS, report=1e-3))
     assert reported.service == pytest.approx(2.4e-3)  # of an event that has a match
     assert reported.mean == pytest.approx(found.mean + (1 - math.exp(-1)) * 1e-3 / 3)  # one match on average
@@ -93,7 +94,19 @@ def test_overload_is_ranked_by_service_rate() -> None:
     assert found.rank == OVERLOAD * found.mean
     nearly = latency_of(Costs(slow.at_pace(1000.0 / 0.3401)), left_deep(["b", "a"]), MS)
     assert nearly.expected < found.rank
+    busy = latency_of(Costs(slow.at_pace(1001.0 / 0.34 / SWING)), left_deep(["b", "a"]), MS)
+    assert busy.utilisation < 0.41 and busy.pressed == math.inf and busy.rank == OVERLOAD * busy.mean
     assert Latency(math.inf, 1.0, 1.1, 2e-6).rank < Latency(math.inf, 0.1, 1.2, 3e-6).rank
+
+
+def test_a_plan_that_does_less_is_taken_before_one_that_is_quicker_on_average() -> None:
+    """The busier it is, the more its work counts."""
+    busy, lean = Latency(4e-6, 10e-6, 0.36, 4.5e-6), Latency(3e-6, 11.5e-6, 0.32, 4e-6)
+    assert busy.expected < lean.expected
+    assert SWING == 2.5 and lean.rank == pytest.approx((2.5 * 3 * 0.68 / 0.2 + 11.5) * 1e-6)
+    assert lean.rank < busy.rank
+    seldom = [replace(one, wait=one.wait / 100, utilisation=one.utilisation / 100) for one in (busy, lean)]
+    assert seldom[0].rank < seldom[1].rank
 
 
 def test_nothing_comes() -> None:

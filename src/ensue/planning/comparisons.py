@@ -82,7 +82,7 @@ class FrozenCost:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLatency:
-    """The expected latency of a tree with what it stores, in seconds; beyond a utilisation of 1 see `Latency.rank`."""
+    """The expected latency of a tree with what it stores, in seconds, under pressure: see `Latency.rank`."""
 
     tree: Tree
     timings: Timings

@@ -3,8 +3,9 @@
 Yi, Lee and Whang, sections 3 to 5. The variables stand in the order in which matching costs least. Each place to cut it
 gives a plan: what stands before the cut is *eager*, matched on arrival in the order of the pattern, and its partial
 matches are stored; the rest is *lazy*, only buffered. The last event of a match merges both, by the cheapest order of
-joins. Of these l + 1 plans the one with the least expected latency is taken: while there is time to spare, eager plans,
-which have little left to do when the last event comes; when there is not, plans that do less altogether.
+joins. Of these l + 1 plans the one with the least expected latency (see `Latency.rank`) is taken: while there is time
+to spare, eager plans, which have little left to do when the last event comes; when there is not, plans that do less
+altogether.
 
 On the tree of joins that is an annotation: one stored subtree, and leaves. The last event is never stored for others to
 find. So a plan with only one eager variable, or with none but the last one lazy, is the same as its neighbour.

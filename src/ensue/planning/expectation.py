@@ -50,7 +50,8 @@ class WatchedComparison:
 class ExpectedCandidate:
     """A way to part the variables into eager / lazy ones, with its expected times in seconds.
 
-    `wait` in the queue is None where it grows for ever, `service` is that of a match's last event.
+    `wait` in the queue is None where it grows for ever, `service` is that of a match's last event. `pressed` is the
+    latency while there is more to do than on average, by which plans are compared; None as `wait`.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ExpectedCandidate:
     wait: float | None
     service: float
     utilisation: float
+    pressed: float | None
     chosen: bool
 
 
@@ -154,13 +156,18 @@ def _candidates(figures: Figures, tree: Tree, aim: Objective) -> tuple[ExpectedC
         ExpectedCandidate(
             name,
             str(Plan((tree,))),
-            latency.wait if math.isfinite(latency.wait) else None,
+            _finite(latency.wait),
             latency.service,
             latency.utilisation,
+            _finite(latency.pressed),
             chosen,
         )
         for name, tree, latency, chosen in rows
     )
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None
 
 
 def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCandidate, ...]) -> BranchExpectation:

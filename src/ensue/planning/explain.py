@@ -28,6 +28,7 @@ from ensue.planning.explanation import (
     TriggerExplanation,
     describe,
 )
+from ensue.planning.latency import SWING
 
 FORMATS = ("text", "mermaid", "json")
 
@@ -212,17 +213,21 @@ def _latencies(branch: BranchExpectation) -> list[str]:
         return []
     title = "eager / lazy"
     width = max(len(title), *(len(one.name) for one in branch.candidates))
-    head = f"     {title:<{width}}  {'queue':>10}  {'service':>10}  {'latency':>10}  utilisation"
+    pressed = f"at {SWING:g}x load"
+    head = f"     {title:<{width}}  {'queue':>10}  {'service':>10}  {'latency':>10}  utilisation  {pressed}"
     lines = []
     for one in branch.candidates:
-        waiting = "∞" if one.wait is None else _microseconds(one.wait)
-        together = "∞" if one.wait is None else _microseconds(one.wait + one.service)
-        times = f"{waiting:>10}  {_microseconds(one.service):>10}  {together:>10}  {one.utilisation:>11.3g}"
+        together = None if one.wait is None else one.wait + one.service
+        waiting, service, latency = map(_microseconds, (one.wait, one.service, together))
+        times = f"{waiting:>10}  {service:>10}  {latency:>10}  {one.utilisation:>11.3g}"
+        times += f"  {_microseconds(one.pressed):>{len(pressed)}}"
         lines.append(f"   {'>' if one.chosen else ' '} {one.name:<{width}}  {times}  {one.plan}")
     return [head, *lines]
 
 
-def _microseconds(seconds: float) -> str:
+def _microseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "∞"
     return f"{seconds * 1e6:,.{0 if seconds >= 1e-3 else 2 if seconds < 1e-4 else 1}f} µs"
 
 
