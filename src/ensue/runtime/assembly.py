@@ -74,6 +74,6 @@ class Assembly:
     strings: frozenset[int]
     uses_ranks: bool
     string_columns: tuple[tuple[int, int], ...]  # (store, column) pairs that hold string codes
-    seq_columns: tuple[tuple[int, int], ...]  # and those that hold sequence numbers
+    seq_columns: tuple[tuple[int, int], ...]  # and those that hold the sequence numbers of the oldest events
     policy: str = "ANY"
     types: tuple[str, ...] = ()

@@ -76,17 +76,19 @@ class ProgramAssembler:
             store = a.add_store(at.KIND_NODE, column, f"partial matches of {', '.join(sorted(names))}")
             parts.nodes[names] = store
             parts.node_places[names] = places
-            self._note_columns(store, places)
+            later = {y for x, y in branch.before if x in names}
+            self._note_columns(store, places, names - later)
         if any(branch.may_wait(n) for n in branch.negations):
             self._add_pending(parts)
 
     def _begins(self) -> tuple[Time, ...]:
         return (Time.BEGIN,) if self.assembler.intervals else ()
 
-    def _note_columns(self, store: Store, places: dict[tuple[str, Column | Time], int]) -> None:
+    def _note_columns(self, store: Store, places: dict[tuple[str, Column | Time], int], first: frozenset[str]) -> None:
+        """Note what a store holds. The oldest event of a row is one of the `first` variables: numbers follow time."""
         a = self.assembler
         a.string_columns += [(store.number, at.C_FIRST + k) for k, c in enumerate(a.partition) if c.is_string]
-        a.seq_columns += [(store.number, place) for (_, value), place in places.items() if value is Time.SEQ]
+        a.seq_columns += [(store.number, places[name, Time.SEQ]) for name in sorted(first)]
         a.string_columns += [
             (store.number, place)
             for (_, value), place in places.items()
@@ -115,7 +117,7 @@ class ProgramAssembler:
                 parts.pending_lists[variable.name] = column
                 column += 3
         store = a.add_store(at.KIND_PENDING, column, "matches that wait for their window to pass")
-        self._note_columns(store, parts.pending_places)
+        self._note_columns(store, parts.pending_places, frozenset(name for name, _ in parts.pending_places))
         parts.pending = len(self.pendings)
         emits: list[int] = []
         for variable in a.variables:
