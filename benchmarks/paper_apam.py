@@ -50,7 +50,7 @@ EXPERIMENTS = {
 }
 UTILISATIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.1)
 OPEN_LOOP = 0.1
-ARRIVALS = 10
+ARRIVALS = 5
 """How many random sequences of arrivals are tried with the times that were measured."""
 RANGE = 1_000_000
 Event: TypeAlias = dict[str, object]
@@ -63,9 +63,13 @@ SCHEMA = ensue.Schema(
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run: streams of so many events, of which the first half fills the window, each so many times over."""
+    """How much is run: streams of so many events after those that fill the window, each so many times over.
+
+    Matches come in bursts that last for a window, and a few bursts make most of a mean: hence many streams.
+    """
 
     window: int
+    warm_up: int
     events: int
     streams: int
     repeats: int
@@ -160,22 +164,21 @@ def distinct(candidates: Sequence[Candidate]) -> Iterator[tuple[tuple[str, ...],
         yield tuple(known), plan
 
 
-def run(plan: Plan, window: int, events: Sequence[Event], gaps: Floats | None = None) -> tuple[Floats, Floats]:
-    """Push the second half of events at their moments (None: one after the other); the first fills the window.
+def run(plan: Plan, size: Size, events: Sequence[Event], gaps: Floats | None = None) -> tuple[Floats, Floats]:
+    """Push events at their moments (None: one after the other) once the first ones have filled the window.
 
     Gives for each what it took from its arrival, and how many matches it completed.
     """
-    engine = ensue.Engine(QUERY.format(window=window), SCHEMA, plan=plan)
+    engine = ensue.Engine(QUERY.format(window=size.window), SCHEMA, plan=plan)
     push, clock = engine.push_event, time.perf_counter
-    half = len(events) // 2
-    for event in events[:half]:
+    for event in events[: size.warm_up]:
         push(event)
-    arrivals = [0.0] * (len(events) - half) if gaps is None else np.cumsum(gaps).tolist()
+    arrivals = [0.0] * size.events if gaps is None else np.cumsum(gaps).tolist()
     taken, matches = [], []
     gc.collect()
     gc.disable()
     begin = clock() + 1e-3
-    for arrival, event in zip(arrivals, events[half:], strict=True):
+    for arrival, event in zip(arrivals, events[size.warm_up :], strict=True):
         now = clock()
         arrived = now if gaps is None else begin + arrival
         while now < arrived:
@@ -209,13 +212,14 @@ def measure(streams: Sequence[tuple[Floats, Mask]], rate: float, seed: int) -> M
 def experiment(number: int, size: Size, timings: Timings, console: Console, seed: int = 0) -> list[Row]:
     """One of the three, at all rates."""
     seed = 100 * seed + 10 * number
-    streams = [make_events(size.events, EXPERIMENTS[number], seed + k) for k in range(size.streams)]
+    length = size.warm_up + size.events
+    streams = [make_events(length, EXPERIMENTS[number], seed + k) for k in range(size.streams)]
     selectivities = selectivities_of(streams)
     plans = list(distinct(find_candidates(figures_at(selectivities, size.window, 1000.0), timings)))
     taken: list[list[tuple[Floats, Mask]]] = [[] for _ in plans]
     for events in streams:
         # in turns, so that what else the machine does meets all plans alike
-        runs = [[run(plan, size.window, events) for _, plan in plans] for _ in range(size.repeats)]
+        runs = [[run(plan, size, events) for _, plan in plans] for _ in range(size.repeats)]
         for place in range(len(plans)):
             times = np.min([turn[place][0] for turn in runs], axis=0)
             taken[place].append((times, runs[0][place][1] > 0))
@@ -231,8 +235,8 @@ def experiment(number: int, size: Size, timings: Timings, console: Console, seed
         ]
         rows.append(Row(number, size.window, utilisation, rate, tuple(cells)))
         if utilisation == OPEN_LOOP:
-            gaps = np.random.default_rng(seed).exponential(1 / rate, size.events - size.events // 2)
-            runs = [run(plans[rows[-1].chosen][1], size.window, events, gaps) for events in streams]
+            gaps = np.random.default_rng(seed).exponential(1 / rate, size.events)
+            runs = [run(plans[rows[-1].chosen][1], size, events, gaps) for events in streams[:3]]
             rows[-1] = replace(rows[-1], open_loop=min(float(np.median(found[m > 0])) for found, m in runs))
         console.print(describe(rows[-1]))
     return rows
@@ -337,7 +341,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="where tables and plots go")
     asked = parser.parse_args()
     console = Console(width=150, highlight=False)
-    sizes = [Size(2000, 16_000, 1, 3)] if asked.quick else [Size(2000, 60_000, 3, 5), Size(6000, 60_000, 3, 5)]
+    full = [Size(2000, 10_000, 30_000, 8, 3), Size(6000, 10_000, 30_000, 8, 3)]
+    sizes = [Size(2000, 4_000, 12_000, 3, 1)] if asked.quick else full
     priority = raise_priority()
     timings = measure_timings(9)
     console.print(f"{timings}, {priority}")

@@ -49,7 +49,8 @@ def test_a_pair_by_hand() -> None:
     assert found.wait == pytest.approx(3.0e-4)
     assert found.service == pytest.approx(1.4e-3)
     assert found.expected == pytest.approx(1.7e-3)
-    assert found.pressed == found.rank == pytest.approx(1.4e-3 + 750 * (2 * 1.0e-6 + 1.96e-6) / 3 / (2 * 0.15))
+    calm = latency_of(Costs(figures.at_pace(500.0)), left_deep(["b", "a"]), MS)
+    assert calm.pressed == calm.rank == pytest.approx(1.4e-3 + 450 * (2 * 1.0e-6 + 1.96e-6) / 3 / (2 * 0.49))
     reported = latency_of(Costs(figures), left_deep(["b", "a"]), replace(MS, report=1e-3))
     assert reported.service == pytest.approx(2.4e-3)  # of an event that has a match
     assert reported.mean == pytest.approx(found.mean + (1 - math.exp(-1)) * 1e-3 / 3)  # one match on average
@@ -95,15 +96,15 @@ def test_overload_is_ranked_by_service_rate() -> None:
     nearly = latency_of(Costs(slow.at_pace(1000.0 / 0.3401)), left_deep(["b", "a"]), MS)
     assert nearly.expected < found.rank
     busy = latency_of(Costs(slow.at_pace(1001.0 / 0.34 / SWING)), left_deep(["b", "a"]), MS)
-    assert busy.utilisation < 0.41 and busy.pressed == math.inf and busy.rank == OVERLOAD * busy.mean
+    assert busy.utilisation < 0.34 and busy.pressed == math.inf and busy.rank == OVERLOAD * busy.mean
     assert Latency(math.inf, 1.0, 1.1, 2e-6).rank < Latency(math.inf, 0.1, 1.2, 3e-6).rank
 
 
 def test_a_plan_that_does_less_is_taken_before_one_that_is_quicker_on_average() -> None:
     """The busier it is, the more its work counts."""
-    busy, lean = Latency(4e-6, 10e-6, 0.36, 4.5e-6), Latency(3e-6, 11.5e-6, 0.32, 4e-6)
+    busy, lean = Latency(4e-6, 10e-6, 0.30, 4.5e-6), Latency(3e-6, 11.5e-6, 0.25, 4e-6)
     assert busy.expected < lean.expected
-    assert SWING == 2.5 and lean.rank == pytest.approx((2.5 * 3 * 0.68 / 0.2 + 11.5) * 1e-6)
+    assert SWING == 3.0 and lean.rank == pytest.approx((3 * 3 * 0.75 / 0.25 + 11.5) * 1e-6)
     assert lean.rank < busy.rank
     seldom = [replace(one, wait=one.wait / 100, utilisation=one.utilisation / 100) for one in (busy, lean)]
     assert seldom[0].rank < seldom[1].rank

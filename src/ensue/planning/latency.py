@@ -38,7 +38,7 @@ OVERLOAD = 1e4
 One that needs 0.9999 of the time has as long a queue.
 """
 
-SWING = 2.5
+SWING = 3.0
 """At how many times the mean load plans are compared.
 
 Queues are made while there is more to do than on average, and matches come while there is: partial matches come in
