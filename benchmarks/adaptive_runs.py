@@ -17,6 +17,7 @@ from ensue.events.intake import Intake
 from ensue.options import Options
 from ensue.planning.decisions import ByInvariants, Decision, Threshold, Unconditional
 from ensue.planning.distances import AverageDistance, ConstantDistance, Distance, TunedDistance
+from ensue.planning.invariants import Watch
 from ensue.planning.plan import Plan
 from ensue.runtime.blocks import EventLists
 from ensue.runtime.sampled import evaluating
@@ -44,6 +45,7 @@ class Outcome:
     watching: float = 0.0
     deciding: float = 0.0
     planning: float = 0.0
+    trying: float = 0.0
     replacing: float = 0.0
     distance: float | None = None
 
@@ -55,7 +57,7 @@ class Outcome:
 
 def invariants(distance: Distance) -> Decision:
     """Invariants as the engine has them, with some distance."""
-    return ByInvariants(distance=distance, sure=1.0)
+    return ByInvariants(Watch(count=8), distance, sure=1.0)
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:
@@ -123,6 +125,7 @@ class Runner:
             spent.watching,
             spent.deciding,
             spent.planning,
+            spent.trying,
             spent.replacing,
             sum(averages) / len(averages) if averages else None,
         )

@@ -12,7 +12,7 @@ from ensue.planning.cost import Costs, plan_cost
 from ensue.planning.eager_lazy import EagerLazy
 from ensue.planning.figures import Figures
 from ensue.planning.latency import Timings, latency_of
-from ensue.planning.plan import Plan, Tree
+from ensue.planning.plan import Join, Leaf, Plan, Tree
 from ensue.planning.planners import Planner, with_storage
 
 ObjectiveName: TypeAlias = Literal["throughput", "latency"]
@@ -36,6 +36,10 @@ class Objective(Protocol):
 
     def cost(self, figures: Sequence[Figures], plan: Plan) -> float:
         """What a plan costs under the figures of its branches."""
+        ...
+
+    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """The part of the cost in which plans differ: what they are compared by."""
         ...
 
 
@@ -62,6 +66,17 @@ class ForThroughput:
         """The partial matches and events that are held."""
         return plan_cost(figures, plan)
 
+    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """All but the matches themselves and what only lists are joined to, which every plan finds."""
+        return sum(Costs(one).parts(_before_lists(one, tree)) for one, tree in zip(figures, plan.trees, strict=True))
+
+
+def _before_lists(figures: Figures, tree: Tree) -> Tree:
+    """The tree below the joins at its top that only add lists."""
+    while isinstance(tree, Join) and isinstance(tree.right, Leaf) and tree.right.variable in figures.shape.lists:
+        tree = tree.left
+    return tree
+
 
 @dataclass(frozen=True, slots=True)
 class ForLatency:
@@ -85,6 +100,10 @@ class ForLatency:
         """Seconds, by `Latency.rank`; of several branches the sum, each as if it were alone."""
         pairs = zip(figures, plan.trees, strict=True)
         return sum(latency_of(Costs(one), tree, self.timings).rank for one, tree in pairs)
+
+    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
+        """The same."""
+        return self.cost(figures, plan)
 
 
 def check_objective(name: str) -> ObjectiveName:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from ensue.errors import PlanError, StateError
+from ensue.events.batch import EventBatch
 from ensue.events.schema import DType, Schema, TimeUnit
 from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
 from ensue.planning.decisions import (
+    Always,
     ByInvariants,
     Decision,
     Reason,
@@ -32,7 +34,7 @@ from ensue.planning.decisions import (
 from ensue.planning.distances import TunedDistance
 from ensue.planning.expectation import Expectation, check_known, expect, find_figures
 from ensue.planning.figures import Figures
-from ensue.planning.invariants import Violation
+from ensue.planning.invariants import Violation, Watch
 from ensue.planning.latency import Timings
 from ensue.planning.objectives import ForLatency, ForThroughput, Objective, ObjectiveName, check_objective
 from ensue.planning.plan import Plan
@@ -40,6 +42,7 @@ from ensue.planning.planners import planner_named
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
+from ensue.runtime.trying import Trial
 from ensue.runtime.watching import Watcher
 from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
@@ -47,7 +50,7 @@ from ensue.statistics.snapshot import Statistics
 Adapt: TypeAlias = "Literal['invariants', 'threshold', 'unconditional', 'static'] | Adaptation"
 
 _DECISIONS: dict[str, Decision] = {
-    "invariants": ByInvariants(distance=TunedDistance(start=0.1), sure=1.0),
+    "invariants": ByInvariants(Watch(count=8), TunedDistance(start=0.1), sure=1.0),
     "threshold": Threshold(0.5),
     "unconditional": Unconditional(),
     "static": Static(),
@@ -62,12 +65,13 @@ class Adaptation:
     (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
     a share `budget` of the time, or with `every` come each so many events, so that a run can be repeated exactly.
     Statistics are of the last so many `windows` of the query, and of some events of each type at least: fewer notice a
-    change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by them. `method` says how,
-    `auto` by cost. `stored`: the plans keep the partial matches of their joins.
+    change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by them, and is quicker when
+    both are `tried` on the last events (None: unless `every` is given, for what is measured is never the same twice).
+    `method` says how it takes over, `auto` by cost. `stored`: the plans keep the partial matches of their joins.
 
     `objective` says what plans are for: throughput, or latency, for which a plan decides by itself what it keeps, and
-    `planner`, `gain` and `stored` do not count. That needs the `timings` of the machine: they are measured unless they
-    are given, once in a process or at checks again after so many seconds (`recalibrate`).
+    `planner`, `gain`, `tried` and `stored` do not count. That needs the `timings` of the machine: they are measured
+    unless they are given, once in a process or at checks again after so many seconds (`recalibrate`).
 
     >>> Adaptation(planner="zstream", decision="threshold").decision
     'threshold'
@@ -79,6 +83,7 @@ class Adaptation:
     budget: float = 0.005
     windows: float = 4.0
     gain: float = 0.1
+    tried: bool | None = None
     method: Literal["auto", "replay", "side by side"] = "auto"
     stored: bool = True
     objective: ObjectiveName = "throughput"
@@ -112,6 +117,12 @@ class Adaptation:
     def cadence(self) -> Cadence | None:
         """When to check; None if never."""
         return None if isinstance(self.function, Static) else Cadence(self.every, self.budget)
+
+    @property
+    def tries(self) -> bool:
+        """Whether plans are tried before they take over."""
+        wanted = self.every is None if self.tried is None else self.tried
+        return wanted and self.objective == "throughput"
 
     @property
     def aim(self) -> Objective:
@@ -170,7 +181,8 @@ class Entry:
     """One line of the journal: what was decided at a check that called for planning, and why.
 
     `at` is the event time. `left` and `right` are the values of a broken invariant's sides. `method` is None where the
-    plan stayed. Costs are those of both plans under the statistics of that moment; `seconds` is what planning and
+    plan stayed. Costs are those of both plans under the statistics of that moment; `trial` is how many times as long as
+    the old plan the new one took for the last events, None if it was not tried. `seconds` is what planning, trying and
     replacing took, `replayed` the number of events that were gone through again.
     """
 
@@ -186,6 +198,7 @@ class Entry:
     method: str | None
     seconds: float
     replayed: int
+    trial: float | None
     statistics: dict[str, Any] = field(repr=False)
 
     @property
@@ -199,6 +212,8 @@ class Entry:
 
     def __str__(self) -> str:
         done = f"{self.method}, {self.replayed:,} events again" if self.replaced else "kept"
+        if self.trial is not None:
+            done = f"tried, {self.trial:.3g} times as long; {done}"
         costs = f"{self.old_cost:.6g} -> {self.new_cost:.6g}"
         return (
             f"{self.at} {self.query}: {self.reason}; {self.old} -> {self.new} ({costs}; {done}, {self.seconds:.4f} s)"
@@ -207,15 +222,40 @@ class Entry:
 
 Replace: TypeAlias = Callable[[Plan, Method], int]
 """Lets a plan take over; gives the number of events that were gone through again."""
+Try: TypeAlias = Callable[[Plan, Plan], Trial | None]
+"""Runs the plan in use and another one over the last events; None if that tells nothing."""
+TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Plan, Plan], Trial | None]
+"""The same over events that are given."""
+
+_SAVED = 0.05
+"""The share of the time that a plan has to save when it is tried."""
+_AGAIN, _AGAIN_AT_MOST = 4, 64
+"""After how many checks a plan that was slower is tried again, twice as many each time, and at most."""
+_MOST_VERDICTS = 64
+_TRIED_AGAIN = Always("the plan that statistics speak for was slower when it was tried some checks ago")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a trial of a plan in the place of another has told.
+
+    `misled` is how many times as much of the time it took as its share of the costs let expect. It counts before check
+    number `until`; `pause` checks after it was told.
+    """
+
+    misled: float
+    until: int
+    pause: int
 
 
 @dataclass(slots=True)
 class Spent:
-    """Seconds of processor time that went into statistics, into decisions (D), into planning, and into replacing."""
+    """Seconds of processor time: into statistics, decisions (D), planning, trying plans, and replacing them."""
 
     watching: float = 0.0
     deciding: float = 0.0
     planning: float = 0.0
+    trying: float = 0.0
     replacing: float = 0.0
 
     @classmethod
@@ -226,6 +266,7 @@ class Spent:
             sums.watching += part.watching
             sums.deciding += part.deciding
             sums.planning += part.planning
+            sums.trying += part.trying
             sums.replacing += part.replacing
         return sums
 
@@ -241,6 +282,7 @@ class Replanner:
         self.checks = self.planned = self.replaced = 0
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
+        self._verdicts: dict[tuple[str, str], Verdict] = {}  # of plans in use and others
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -254,7 +296,12 @@ class Replanner:
         """The decision functions of the branches, with what they watch."""
         return tuple(self._decisions)
 
-    def consider(self, look: Callable[[], tuple[Statistics, list[Figures]]], swap: Replace) -> Entry | None:
+    def consider(
+        self,
+        look: Callable[[], tuple[Statistics, list[Figures]]],
+        swap: Replace,
+        try_plans: Try | None = None,
+    ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
         `look` gives what is known by now, and what of it planners work on, of each branch.
@@ -267,12 +314,14 @@ class Replanner:
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
+        if all(reason is None for reason in reasons) and self._is_open():
+            reasons = [_TRIED_AGAIN for _ in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
         if all(reason is None for reason in reasons):
             return None
-        return self._plan_anew(statistics, figures, reasons, swap, decided)
+        return self._plan_anew(statistics, figures, reasons, swap, try_plans, decided)
 
     def _plan_anew(
         self,
@@ -280,6 +329,7 @@ class Replanner:
         figures: Sequence[Figures],
         reasons: Sequence[Reason | None],
         swap: Replace,
+        try_plans: Try | None,
         started: float,
     ) -> Entry:
         """Plan the branches for which there is a reason; let the plan take over if it is better."""
@@ -292,10 +342,21 @@ class Replanner:
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
-        is_better = new_cost < (1.0 - gain) * old_cost or (new_cost == old_cost and not is_ready)
-        self._arm(figures, planned, reasons, new_cost < old_cost or is_better)
+        old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
+        is_cheaper = new_rank < old_rank
+        is_better = self._misled(old, new) * new_rank < (1.0 - gain) * old_rank
+        is_better |= new_rank == old_rank and not is_ready
         chosen = time.thread_time()
         self.spent.planning += chosen - started
+        trial = try_plans(old, new) if try_plans is not None and is_better and is_cheaper and new != old else None
+        if trial is not None:
+            is_better = trial.ratio <= 1.0 - _SAVED
+            self._judge(old, new, trial.ratio, new_rank / old_rank)
+        tried = time.thread_time()
+        self.spent.trying += tried - chosen
+        self._arm(figures, planned, reasons, trial, is_cheaper or is_better)
+        chosen = time.thread_time()
+        self.spent.planning += chosen - tried
         method: Method | None = None
         replayed = 0
         if is_better and new != old:
@@ -320,6 +381,7 @@ class Replanner:
             method=method,
             seconds=time.thread_time() - started,
             replayed=replayed,
+            trial=None if trial is None else trial.ratio,
             statistics=statistics.to_json(),
         )
 
@@ -334,13 +396,39 @@ class Replanner:
         figures: Sequence[Figures],
         planned: Sequence[Planned | None],
         reasons: Sequence[Reason | None],
+        trial: Trial | None,
         is_better: bool,
     ) -> None:
         for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
                 tree = self._aim.bare(self.plan.trees[k])
-                learned = self._decisions[k].after(reason, gain_of(one, tree, found.tree, found.measure))
+                gain = gain_of(one, tree, found.tree, found.measure) if trial is None else 1.0 - trial.ratio
+                learned = self._decisions[k].after(reason, gain)
                 self._decisions[k] = learned.armed(one, found, None if is_better else tree)
+
+    # -- trials ------------------------------------------------------------------------------------------------------
+    def _misled(self, old: Plan, new: Plan) -> float:
+        """How many times as much of the time a plan takes as its share of the costs lets expect; 1 if not known."""
+        known = self._verdicts.get((str(old), str(new)))
+        return known.misled if known is not None and self.checks < known.until else 1.0
+
+    def _judge(self, old: Plan, new: Plan, ratio: float, expected: float) -> None:
+        """Note what a trial has told, for a while: a plan that was slower may not be so for ever."""
+        pair = str(old), str(new)
+        known = self._verdicts.get(pair)
+        pause = _AGAIN if known is None or ratio <= 1.0 - _SAVED else min(2 * known.pause, _AGAIN_AT_MOST)
+        misled = min(max(ratio / expected, 1e-6), 1e6) if expected > 0 else 1.0
+        self._verdicts[pair] = Verdict(misled, self.checks + pause, pause)
+        self._verdicts[pair[::-1]] = Verdict(1.0 / misled, self.checks + pause, pause)
+        while len(self._verdicts) > _MOST_VERDICTS:
+            del self._verdicts[next(iter(self._verdicts))]
+
+    def _is_open(self) -> bool:
+        """Whether a plan that statistics spoke for was slower when it was tried, so long ago that it may try again."""
+        mine = str(self.plan)
+        return any(
+            old == mine and one.misled > 1 and one.until == self.checks for (old, _), one in self._verdicts.items()
+        )
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump_decisions(self) -> dict[str, Any]:
@@ -349,6 +437,7 @@ class Replanner:
         return {
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
+            "verdicts": [[*pair, *astuple(one)] for pair, one in self._verdicts.items()],
             "rule": self._rule(),
         }
 
@@ -363,6 +452,7 @@ class Replanner:
         self.checks, self.planned, self.replaced = state["counts"]
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
+            self._verdicts = {(old, new): Verdict(*one) for old, new, *one in state.get("verdicts", ())}
 
 
 class Adapter(Replanner):
@@ -377,21 +467,22 @@ class Adapter(Replanner):
         self._schema = schema
         self._window = query_window(query, schema)
         self.pace = pace_of(schema)  # of the stream's time, in units a second
-        self.watcher = Watcher(query, schema, adaptation.windows)
+        self.watcher = Watcher(query, schema, adaptation.windows, tries=adaptation.tries)
 
     @staticmethod
     def fits(query: Query) -> bool:
         """Whether a query can be adapted: a plan runs it, and a window of time bounds what a new plan needs."""
         return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
 
-    def check(self, rows: RowStore, next_event: int, swap: Replace) -> Entry | None:
+    def check(self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
+        recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
 
         def look() -> tuple[Statistics, list[Figures]]:
             statistics = self.watcher.look(rows, next_event)
             return statistics, self.figures(statistics)
 
-        return self.consider(look, swap)
+        return self.consider(look, swap, None if recent is None else partial(try_plans, recent))
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

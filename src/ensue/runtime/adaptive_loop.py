@@ -17,7 +17,7 @@ import pyarrow as pa
 from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.planning.plan import Plan
-from ensue.runtime.adapting import Adaptation, Adapter, Entry, Spent
+from ensue.runtime.adapting import Adaptation, Adapter, Entry, Spent, TryOn
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
@@ -107,7 +107,14 @@ class AdaptiveLoop:
         self._cadence.work()  # the time of events that come one by one is not taken for each
         return self._cadence.next - next_event
 
-    def check(self, next_event: int, rows: RowStore, is_ready: Callable[[str], bool], swap: Swap) -> None:
+    def check(
+        self,
+        next_event: int,
+        rows: RowStore,
+        is_ready: Callable[[str], bool],
+        swap: Swap,
+        try_plans: Callable[[str], TryOn],
+    ) -> None:
         """Let the plan of each query that is ready for another one be checked."""
         assert self._cadence is not None
         started = time.thread_time()
@@ -115,13 +122,13 @@ class AdaptiveLoop:
         if not ready:
             self._cadence.postpone(next_event)
             return
-        replacing = -self.spent.replacing
+        replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
-            entry = adapter.check(rows, next_event, partial(swap, name))
+            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name))
             if entry is not None:
                 self.journal.append(entry)
         self._reach = max(adapter.watcher.reach for adapter in self.adapters.values())
-        replacing += self.spent.replacing  # which pays: how often is looked must not depend on it
+        replacing += self.spent.trying + self.spent.replacing  # which pays: how often is looked must not depend on it
         self._cadence.checked(next_event, time.thread_time() - started - replacing)
 
     def take_journal(self) -> list[Entry]:

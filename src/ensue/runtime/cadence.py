@@ -10,7 +10,7 @@ _FIRST_CHECK = 2048
 _MOST_EVENTS = 1 << 22
 _LONGEST = 1 << 17
 """After so many events the clock is looked at: they may have become slow since the last time."""
-_FIRST_COST = 5e-4
+_FIRST_COST = 2e-3
 """What a check is taken to cost in seconds before one has been made."""
 _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from ensue.pattern.query import Query
 from ensue.planning.aggregates import Choice, dump_choice
 from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan
-from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, read_adapt
+from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, TryOn, read_adapt
 from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
@@ -47,6 +47,7 @@ from ensue.runtime.rows import RowStore
 from ensue.runtime.single import EventPath
 from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
+from ensue.runtime.trying import Trial, try_plans
 
 _TIDY_EVERY = 8192
 _TIDY_SINGLES = 1024  # events that come one by one: the next one waits, so what is quickly done is done more often
@@ -422,7 +423,7 @@ class Engine(Fed):
 
     def _check_plans(self, next_event: int) -> None:
         assert self._rows is not None
-        self._loop.check(next_event, self._rows, self._is_ready, self._swap)
+        self._loop.check(next_event, self._rows, self._is_ready, self._swap, self._try_plans)
 
     def _is_ready(self, name: str) -> bool:
         """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
@@ -437,6 +438,17 @@ class Engine(Fed):
         evaluator = self._make_evaluator(lane.evaluator.query, self.schema, self._strings, plan)
         self._paths = {}
         return lane.take_over(evaluator, method, self._rows, now=self._time, first=self._taken, strings=self._strings)
+
+    def _try_plans(self, name: str) -> TryOn:
+        """How plans of a query are tried: on some events, each with all of its leaves for itself."""
+
+        def try_on(recent: Callable[[], list[EventBatch]], *plans: Plan) -> Trial | None:
+            assert self.schema is not None
+            query = self._lane(name).evaluator.query
+            made = [make_evaluator(query, self.schema, self._strings, self.options, plan) for plan in plans]
+            return try_plans(made[0], made[1], recent(), self._strings)
+
+        return try_on
 
     @property
     def journal(self) -> list[Entry]:

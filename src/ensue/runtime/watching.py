@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,18 +25,20 @@ from ensue.statistics.snapshot import Statistics
 
 _MOST_HELD = 1 << 17
 """How many events are held at most until the next look."""
+_TRIED, _TRIED_WINDOWS = 8192, 3
+"""How many events plans are tried on, and how many windows, at least."""
 _SAMPLING = Sampling(every=_MOST_HELD)
 
 
 class Watcher:
-    """Statistics of a query's stream over its last so many `windows`."""
+    """Statistics of a query's stream over its last so many `windows`; and its last events, if it `tries` plans."""
 
-    def __init__(self, query: Query, schema: Schema, windows: float) -> None:
+    def __init__(self, query: Query, schema: Schema, windows: float, *, tries: bool = False) -> None:
         self._query = query
         self._schema = schema
         self._reach = Reach(windows)
         self._back = windows * (query_window(query, schema) or 0.0)
-        self._least = self._reach.events * len(query.types)
+        self._least = max(self._reach.events * len(query.types), _TRIED if tries else 0)
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
@@ -67,6 +69,21 @@ class Watcher:
     def _is_enough(self, back: float) -> bool:
         """Whether statistics need no more than what is held after the first batch."""
         return self._held[1].end[0] <= back and self._number - len(self._held[0]) >= self._least
+
+    def recent(self, rows: RowStore, stop: int) -> Callable[[], list[EventBatch]]:
+        """The last events before number `stop`, as many as a trial needs: those that are held, else those stored."""
+        held = list(self._held) if self._held and self._held[-1].first + len(self._held[-1]) >= stop else []
+
+        def find() -> list[EventBatch]:
+            batches = held or rows.batches(0)
+            back = int(batches[-1].end[-1]) - _TRIED_WINDOWS * self._back / self._reach.windows if batches else 0
+            first, number = len(batches), 0
+            while first and (number < _TRIED or batches[first - 1].end[-1] > back):
+                first -= 1
+                number += len(batches[first])
+            return batches[first:]
+
+        return find
 
     def look(self, rows: RowStore, stop: int) -> Statistics:
         """The statistics, once the events before number `stop` have been looked at."""
