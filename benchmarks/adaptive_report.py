@@ -21,6 +21,7 @@ from adaptive_results import (
     pick,
     replacing,
 )
+from adaptive_runs import REPEATS
 from report import Grid, machine, short
 
 STREAMS = ("traffic-like", "stock-like", "traffic file", "stocks file")
@@ -281,4 +282,4 @@ def _by_set(part: str, cells: Sequence[CellResult]) -> Grid:
         for cell in cells
     )
     heads = ("cell", "events", "matches", *METHODS, "adapting", "noise")
-    return Grid(f"{part}: all cells, events a second (replacements)", heads, rows)
+    return Grid(f"{part}: all cells, events a second (replacements in {REPEATS} runs)", heads, rows)

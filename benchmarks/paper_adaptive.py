@@ -41,6 +41,7 @@ from adaptive_plots import draw_plots
 from adaptive_results import CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
+    REPEATS,
     Cell,
     Outcome,
     Runner,
@@ -102,12 +103,13 @@ def make_cell(dataset: Dataset, kind: str, size: int, events: int | None, seed: 
 def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
     cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed)
-    return [summarize(cell, planner, cell.run(planner, job.tried(planner))) for planner in PLANNERS]
+    repeats = 1 if job.part == "scan" else REPEATS
+    return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats), repeats) for planner in PLANNERS]
 
 
-def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:
+def summarize(cell: Cell, planner: str, outcomes: list[Outcome], repeats: int = REPEATS) -> dict[str, Any]:
     pattern, name = cell.pattern, cell.dataset.name
-    of_stream = (cell.query, outcomes[0].events, cell.table.num_rows)
+    of_stream = (cell.query, outcomes[0].events, repeats * cell.table.num_rows)
     return asdict(CellResult(name, pattern.kind, pattern.size, planner, *of_stream, outcomes))
 
 

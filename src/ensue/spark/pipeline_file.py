@@ -253,6 +253,7 @@ def _read_adaptation(table: Table) -> Adaptation:
         "budget": table.get("budget", float),
         "windows": table.get("windows", float),
         "gain": table.get("gain", float),
+        "tried": table.get("tried", bool),
         "method": table.get("method", str),
         "stored": table.get("stored", bool),
     }

@@ -1,0 +1,128 @@
+"""Plans that are tried on the last events before they take over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.events.intake import Intake
+from ensue.language import parse_query
+from ensue.options import Options
+from ensue.planning.plan import Plan, left_deep
+from ensue.runtime import engine as engine_module
+from ensue.runtime.compiling import make_evaluator
+from ensue.runtime.engine import Engine
+from ensue.runtime.strings import StringTable
+from ensue.runtime.trying import Trial, try_plans
+
+ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
+
+
+def rare_first(events: int) -> pa.Table:
+    """Few As and many Cs."""
+    dice = np.random.default_rng(5)
+    kinds = dice.choice(3, events, p=(0.01, 0.19, 0.8))
+    return pa.table({"type": np.array(list("ABC"))[kinds], "ts": np.arange(events), "x": dice.random(events)})
+
+
+def tried(order: str, other: str, options: Options, events: int = 12_000) -> Trial | None:
+    intake, strings = Intake(ts="ts"), StringTable()
+    batch = intake.push(rare_first(events))
+    assert intake.schema is not None
+    plans = [Plan((left_deep(names, stored=True),)) for names in (order, other)]
+    old, new = (make_evaluator(parse_query(ALL), intake.schema, strings, options, plan) for plan in plans)
+    return try_plans(old, new, [batch], strings)
+
+
+def test_the_plan_with_less_to_do_is_quicker() -> None:
+    ensue.run(rare_first(2_000), ALL)  # to load kernels is not part of the trial
+    slower, quicker = tried("abc", "cba", Options()), tried("cba", "abc", Options())
+    assert slower is not None and slower.ratio > 1.5
+    assert quicker is not None and quicker.ratio < 0.7
+    assert slower.events > 128
+
+
+def test_few_events_tell_nothing() -> None:
+    assert tried("abc", "cba", Options(), events=20) is None
+
+
+def test_a_plan_that_holds_too_much_is_out_of_question() -> None:
+    few = Options(max_partial_matches=500)
+    found = tried("abc", "cba", few)
+    assert found is not None and found.ratio == float("inf")
+    assert tried("cba", "abc", few) is None, "nor is the one in use a measure then"
+
+
+def told(monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float | None]) -> list[tuple[str, str]]:
+    """Let trials tell these, one after the other; the plans that were tried."""
+    asked: list[tuple[str, str]] = []
+
+    def tell(old: Any, new: Any, batches: Any, strings: Any) -> Trial | None:
+        assert batches and old.query is new.query
+        ratio = ratios[min(len(asked), len(ratios) - 1)]
+        asked.append((str(old.plan), str(new.plan)))
+        return None if ratio is None else Trial(1, 1.0, ratio)
+
+    monkeypatch.setattr(engine_module, "try_plans", tell)
+    return asked
+
+
+def slow_start(**settings: Any) -> Engine:
+    adapt = ensue.Adaptation(every=2_000, **settings)
+    return ensue.compile(ALL, plan=Plan((left_deep("cba", stored=True),)), adapt=adapt)
+
+
+@pytest.mark.parametrize(("ratio", "replaced"), [(0.5, True), (0.99, False), (3.0, False), (None, True)])
+def test_what_a_trial_tells_decides(monkeypatch: pytest.MonkeyPatch, ratio: float | None, replaced: bool) -> None:
+    asked = told(monkeypatch, [ratio])
+    engine = slow_start(tried=True)
+    engine.push(rare_first(5_000))
+    (entry,) = engine.journal
+    assert len(asked) == 1
+    assert (entry.replaced, entry.trial) == (replaced, ratio)
+    assert engine.plan_of("q1") != Plan((left_deep("cba", stored=True),)) or not replaced
+    assert "tried" in str(entry) or ratio is None
+    assert engine.adapting_seconds.trying > 0
+
+
+def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [2.0, 2.0, 0.5])
+    engine = slow_start(tried=True)
+    checks = []
+    for start in range(0, 60_000, 2_000):
+        engine.push(rare_first(60_000).slice(start, 2_000))
+        checks.append(len(asked))
+    assert [checks.index(k) for k in (1, 2, 3)] == [0, 4, 12], "after four checks, then after eight"
+    assert len(asked) == 3
+    assert [entry.replaced for entry in engine.journal] == [False, False, True]
+
+
+def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [2.0])
+    engine = slow_start(tried=True)
+    for start in range(0, 8_000, 2_000):
+        engine.push(rare_first(8_000).slice(start, 2_000))
+        other = slow_start(tried=True)
+        other.restore(engine.snapshot())
+        engine = other
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"tried": False}, {"tried": True, "objective": "latency"}], ids=str)
+def test_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    asked = told(monkeypatch, [2.0])
+    slow_start(**settings).push(rare_first(5_000))
+    assert not asked
+
+
+def test_events_one_by_one_are_tried_on_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [0.5])
+    engine = slow_start(tried=True)
+    rows = rare_first(2_500).to_pylist()
+    assert sum(len(engine.push_event(row)) for row in rows) == len(ensue.run(rare_first(2_500), ALL))
+    assert len(asked) == 1 and engine.counts.replaced == 1
