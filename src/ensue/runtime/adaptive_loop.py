@@ -6,7 +6,6 @@ is that of lanes (`ensue.runtime.lanes`).
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -36,19 +35,22 @@ class AdaptiveLoop:
         self.adapters: dict[str, Adapter] = {}
         self.journal: list[Entry] = []
         self._cadence = None if adaptation is None else adaptation.cadence
-        self._reach = math.inf  # how many events before a check are looked at
+        self._reach = 0  # how many events before a check are looked at
         self._told = 0  # entries of the journal that were given away
 
     def bind(self, lanes: Sequence[Lane], schema: Schema) -> None:
         """Make the adapters, now that the columns are known."""
         self.adapters = {}
-        self._reach = math.inf
         if self.adaptation is None:
             return
         for evaluator in (lane.evaluator for lane in lanes):
             if Adapter.fits(evaluator.query):
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self.adaptation)
                 self.adapters[evaluator.name] = Adapter(*arguments)
+        self._reach = self._find_reach()
+
+    def _find_reach(self) -> int:
+        return max((adapter.watcher.reach for adapter in self.adapters.values()), default=0)
 
     @property
     def is_on(self) -> bool:
@@ -127,7 +129,7 @@ class AdaptiveLoop:
             entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name))
             if entry is not None:
                 self.journal.append(entry)
-        self._reach = max(adapter.watcher.reach for adapter in self.adapters.values())
+        self._reach = self._find_reach()
         replacing += self.spent.trying + self.spent.replacing  # which pays: how often is looked must not depend on it
         self._cadence.checked(next_event, time.thread_time() - started - replacing)
 

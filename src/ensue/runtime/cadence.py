@@ -10,14 +10,14 @@ _FIRST_CHECK = 2048
 _MOST_EVENTS = 1 << 22
 _LONGEST = 1 << 17
 """After so many events the clock is looked at: they may have become slow since the last time."""
-_FIRST_COST = 2e-3
+_FIRST_COST = 1e-3
 """What a check is taken to cost in seconds before one has been made."""
 _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""
 _SLOWER = 2.0
 """By what factor events must have become slower to be looked at sooner."""
-_SOONER = 5.0
-"""How many times the budget a check may then be."""
+_SOONER, _SOONEST = 2.5, 50.0
+"""How many times the budget a check may then be, times that factor, and at most."""
 
 
 class Cadence:
@@ -51,7 +51,7 @@ class Cadence:
         """Stop the clock: what is done now is not the engine's work."""
         self._worked, self._since = self._working(), None
 
-    def is_far(self, first: int, stop: int, reach: float) -> bool:
+    def is_far(self, first: int, stop: int, reach: int) -> bool:
         """Whether events up to before `stop` need not be held for a check, nor cut: it comes more than `reach` later.
 
         That is so by what an event took when the next check was set. Where events have become slow, it is not.
@@ -69,7 +69,8 @@ class Cadence:
         came = number - self._mark[0]
         if came < _FIRST_CHECK:
             return False
-        if 0 < _SLOWER * self._pace * came < worked - self._mark[1] and worked * self._budget * _SOONER >= self._cost:
+        slower = (worked - self._mark[1]) / (self._pace * came) if self._pace > 0 else 0.0
+        if slower > _SLOWER and worked * self._budget * min(_SOONER * slower, _SOONEST) >= self._cost:
             return True
         self._mark = (number, worked)
         return False

@@ -7,7 +7,6 @@ one, or before a restart, are taken from the stored rows, as far as they are sti
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -25,6 +24,8 @@ from ensue.statistics.snapshot import Statistics
 
 _MOST_HELD = 1 << 17
 """How many events are held at most until the next look."""
+_FIRST_REACH = 1 << 15
+"""How many are held before the first look: to hold batches makes taking in the next ones slower."""
 _TRIED, _TRIED_WINDOWS = 8192, 3
 """How many events plans are tried on, and how many windows, at least."""
 _SAMPLING = Sampling(every=_MOST_HELD)
@@ -42,7 +43,7 @@ class Watcher:
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
-        self.reach = math.inf  # how many events before the next look are of use to it, as far as is known
+        self.reach = _FIRST_REACH  # how many events before the next look are of use to it, as far as is known
         self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is needed
 
     @cached_property
@@ -116,13 +117,13 @@ class Watcher:
         held = self._held
         return bool(held) and self._number >= self._least and held[0].end[0] <= held[-1].end[-1] - self._back
 
-    def _find_reach(self) -> float:
+    def _find_reach(self) -> int:
         """As many events as statistics looked back at just now, twice over: they may come more quickly."""
         if not self._is_long():
-            return math.inf
+            return _MOST_HELD
         back = self._held[-1].end[-1] - self._back
         needed = sum(len(batch) - int(batch.end.searchsorted(back, side="right")) for batch in self._held)
-        return 2 * max(self._least, needed)
+        return min(2 * max(self._least, needed), _MOST_HELD)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
