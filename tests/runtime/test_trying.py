@@ -54,7 +54,7 @@ def test_few_events_tell_nothing() -> None:
 def test_a_plan_that_holds_too_much_is_out_of_question() -> None:
     few = Options(max_partial_matches=500)
     found = tried("abc", "cba", few)
-    assert found is not None and found.ratio == float("inf")
+    assert found is not None and found.ratio > 1e6
     assert tried("cba", "abc", few) is None, "nor is the one in use a measure then"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
@@ -43,6 +43,7 @@ from ensue.runtime.cadence import Cadence
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Trial
+from ensue.runtime.verdicts import Verdicts
 from ensue.runtime.watching import Watcher
 from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
@@ -227,25 +228,7 @@ Try: TypeAlias = Callable[[Plan, Plan], Trial | None]
 TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Plan, Plan], Trial | None]
 """The same over events that are given."""
 
-_SAVED = 0.05
-"""The share of the time that a plan has to save when it is tried."""
-_AGAIN, _AGAIN_AT_MOST = 4, 64
-"""After how many checks a plan that was slower is tried again, twice as many each time, and at most."""
-_MOST_VERDICTS = 64
 _TRIED_AGAIN = Always("the plan that statistics speak for was slower when it was tried some checks ago")
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What a trial of a plan in the place of another has told.
-
-    `misled` is how many times as much of the time it took as its share of the costs let expect. It counts before check
-    number `until`; `pause` checks after it was told.
-    """
-
-    misled: float
-    until: int
-    pause: int
 
 
 @dataclass(slots=True)
@@ -282,7 +265,7 @@ class Replanner:
         self.checks = self.planned = self.replaced = 0
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
-        self._verdicts: dict[tuple[str, str], Verdict] = {}  # of plans in use and others
+        self._verdicts = Verdicts()
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -314,7 +297,7 @@ class Replanner:
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
-        if all(reason is None for reason in reasons) and self._is_open():
+        if all(reason is None for reason in reasons) and self._verdicts.is_due(str(self.plan), self.checks):
             reasons = [_TRIED_AGAIN for _ in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
@@ -344,14 +327,14 @@ class Replanner:
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
         old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
         is_cheaper = new_rank < old_rank
-        is_better = self._misled(old, new) * new_rank < (1.0 - gain) * old_rank
-        is_better |= new_rank == old_rank and not is_ready
+        misled = self._verdicts.misled(str(old), str(new), self.checks)
+        is_better = misled * new_rank < (1.0 - gain) * old_rank
+        is_better |= new_rank == old_rank and not is_ready and misled <= 1.0
         chosen = time.thread_time()
         self.spent.planning += chosen - started
-        trial = try_plans(old, new) if try_plans is not None and is_better and is_cheaper and new != old else None
+        trial = try_plans(old, new) if try_plans is not None and is_better and new != old else None
         if trial is not None:
-            is_better = trial.ratio <= 1.0 - _SAVED
-            self._judge(old, new, trial.ratio, new_rank / old_rank)
+            is_better = self._verdicts.add(str(old), str(new), trial.ratio, new_rank / old_rank, self.checks)
         tried = time.thread_time()
         self.spent.trying += tried - chosen
         self._arm(figures, planned, reasons, trial, is_cheaper or is_better)
@@ -406,30 +389,6 @@ class Replanner:
                 learned = self._decisions[k].after(reason, gain)
                 self._decisions[k] = learned.armed(one, found, None if is_better else tree)
 
-    # -- trials ------------------------------------------------------------------------------------------------------
-    def _misled(self, old: Plan, new: Plan) -> float:
-        """How many times as much of the time a plan takes as its share of the costs lets expect; 1 if not known."""
-        known = self._verdicts.get((str(old), str(new)))
-        return known.misled if known is not None and self.checks < known.until else 1.0
-
-    def _judge(self, old: Plan, new: Plan, ratio: float, expected: float) -> None:
-        """Note what a trial has told, for a while: a plan that was slower may not be so for ever."""
-        pair = str(old), str(new)
-        known = self._verdicts.get(pair)
-        pause = _AGAIN if known is None or ratio <= 1.0 - _SAVED else min(2 * known.pause, _AGAIN_AT_MOST)
-        misled = min(max(ratio / expected, 1e-6), 1e6) if expected > 0 else 1.0
-        self._verdicts[pair] = Verdict(misled, self.checks + pause, pause)
-        self._verdicts[pair[::-1]] = Verdict(1.0 / misled, self.checks + pause, pause)
-        while len(self._verdicts) > _MOST_VERDICTS:
-            del self._verdicts[next(iter(self._verdicts))]
-
-    def _is_open(self) -> bool:
-        """Whether a plan that statistics spoke for was slower when it was tried, so long ago that it may try again."""
-        mine = str(self.plan)
-        return any(
-            old == mine and one.misled > 1 and one.until == self.checks for (old, _), one in self._verdicts.items()
-        )
-
     # -- state -------------------------------------------------------------------------------------------------------
     def dump_decisions(self) -> dict[str, Any]:
         """What was decided so far as JSON-able values, for `load_decisions`."""
@@ -437,7 +396,7 @@ class Replanner:
         return {
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
-            "verdicts": [[*pair, *astuple(one)] for pair, one in self._verdicts.items()],
+            "verdicts": self._verdicts.dump(),
             "rule": self._rule(),
         }
 
@@ -452,7 +411,7 @@ class Replanner:
         self.checks, self.planned, self.replaced = state["counts"]
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
-            self._verdicts = {(old, new): Verdict(*one) for old, new, *one in state.get("verdicts", ())}
+            self._verdicts = Verdicts(state.get("verdicts", ()))
 
 
 class Adapter(Replanner):

@@ -7,7 +7,6 @@ turn, with states of their own that are dropped afterwards.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,10 @@ _LEAST = 5e-4
 """Less than this says nothing."""
 _CLEAR = 2.0
 """By what factor one plan has to be slower, and by `_ENOUGH` seconds, for it to be clear before states are full."""
+
+
+_OUT_OF_QUESTION = 1e9
+"""How many times as long a plan takes that would break a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], str
                 evaluator.step(state, reading)
                 evaluator.advance(state, until, evaluator.ranks(strings), ended=False)
             except LimitError:
-                return Trial(events, 1.0, math.inf) if k == 1 else None
+                return Trial(events, 1.0, _OUT_OF_QUESTION) if k == 1 else None
             took = evaluator.seconds[0] - before
             spent[k] += took
             counted[k] += took if is_full else 0.0

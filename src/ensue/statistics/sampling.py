@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,13 +215,23 @@ class WindowSample:
         return sample
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class AskedPairs:
     """Pairs of a left and a right event, by their places among those to choose from, and which of them pass."""
 
     left: Int64s
     right: Int64s
     passed: Mask
+
+    @cached_property
+    def _tallies(self) -> tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]:
+        """Of each left and each right event how many pairs there are, and how many of them pass."""
+        passed = np.flatnonzero(self.passed)
+        left, right = (
+            (seen := np.bincount(side), np.bincount(side[passed], minlength=len(seen)))
+            for side in (self.left, self.right)
+        )
+        return left, right
 
     @property
     def estimate(self) -> Estimate:
@@ -230,15 +241,15 @@ class AskedPairs:
         of a two-sample U-statistic: how much the share differs between left events, and between right events.
         """
         found = share(float(np.count_nonzero(self.passed)), len(self.passed))
-        spread = sum(_variance_of_mean(side, self.passed) for side in (self.left, self.right))
+        spread = sum(_variance_of_mean(seen, passed) for seen, passed in self._tallies)
         return Estimate(found.value, max(found.variance, spread - found.variance))  # chance is in both of the two
 
     def shares(self, events: int, *, right: bool) -> Floats:
         """For each of so many events on one side, the share of its pairs that pass; NaN for one without a pair."""
-        side = self.right if right else self.left
-        seen = np.bincount(side, minlength=events)
-        with np.errstate(invalid="ignore"):
-            return np.bincount(side[self.passed], minlength=events) / seen
+        seen, passed = self._tallies[right]
+        found = np.full(events, np.nan)
+        np.divide(passed, seen, out=found[: len(seen)], where=seen > 0)
+        return found
 
 
 _ALONE = 2.0
@@ -335,12 +346,11 @@ def _could_match(left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: floa
     return counted
 
 
-def _variance_of_mean(side: Int64s, passed: Mask) -> float:
+def _variance_of_mean(sizes: Int64s, hits: Int64s) -> float:
     """The variance of a mean over groups (the pairs of each event on one side), from how the groups differ."""
-    sizes = np.bincount(side)
     groups = int(np.count_nonzero(sizes))
     if groups < 2:
         return 0.0
-    hits = np.bincount(side[passed], minlength=len(sizes))
-    errors = hits - sizes * (len(side[passed]) / len(side))
-    return float((errors**2).sum() / len(side) ** 2 * groups / (groups - 1))
+    number = int(sizes.sum())
+    errors = hits - sizes * (int(hits.sum()) / number)
+    return float((errors @ errors) / number**2 * groups / (groups - 1))
