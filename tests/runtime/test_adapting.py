@@ -321,17 +321,40 @@ def test_events_that_suddenly_take_longer_are_noticed(monkeypatch: pytest.Monkey
             if due:
                 return came
 
-    cadence = Cadence(None, 0.01)
-    for number in (100_000, 200_000):
-        clock[0] += 1.0
-        cadence.checked(number, 0.0099)  # 1 % of a second's work
-    usual = events_until_due(cadence, 200_000, 0.025)
-    assert 90_000 < usual < 110_000
-    cadence.checked(300_000, 0.0099)
-    assert 5000 <= events_until_due(cadence, 300_000, 0.1) < 15_000, "after a fifth of the time, not all of it"
+    def settled() -> Cadence:
+        cadence = Cadence(None, 0.01)
+        for number in range(100_000, 2_000_000, 100_000):
+            clock[0] += 1.0
+            cadence.checked(number, 0.0099)  # 1 % of a second's work
+        return cadence
+
+    cadence = settled()
+    assert 90_000 < events_until_due(cadence, 1_900_000, 0.025) < 110_000
+    cadence.checked(2_000_000, 0.0099)
+    assert 2_500 <= events_until_due(cadence, 2_000_000, 0.1) <= 7_500, "after a tenth of the time, not all of it"
     restored = Cadence(None, 0.01)
-    restored.load(cadence.dump(), 310_000)
+    restored.load(cadence.dump(), 2_010_000)
     assert restored._pace == cadence._pace
+    for found, soon in ((False, True), (True, False)):
+        cadence = settled()
+        came = 1_900_000 + events_until_due(cadence, 1_900_000, 0.1)
+        cadence.checked(came, 0.0099, found=found)
+        assert (events_until_due(cadence, came, 0.1) < 15_000) is soon, "looked at again as long as nothing came of it"
+
+
+def test_checks_that_find_nothing_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("ensue.runtime.cadence.time.thread_time", lambda: clock[0])
+    cadence = Cadence(None, 0.01)
+    between = []
+    number = 0
+    for check in range(16):
+        clock[0] += cadence.events * 1e-5
+        number += cadence.events
+        cadence.checked(number, 0.0099, found=check == 14)
+        between.append(cadence.events)
+    assert between[3] < between[4] < between[12], "half as far again each time"
+    assert between[13] == pytest.approx(4 * between[14], rel=0.05), "a quarter of the budget, and all of it again"
 
 
 def test_a_batch_is_cut_where_a_check_was_asked_for() -> None:

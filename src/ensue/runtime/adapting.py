@@ -64,11 +64,12 @@ class Adaptation:
 
     `planner` is the name of a planner (rate, greedy, order, zstream, bushy); `decision` says when to plan anew: a name
     (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
-    a share `budget` of the time, or with `every` come each so many events, so that a run can be repeated exactly.
-    Statistics are of the last so many `windows` of the query, and of some events of each type at least: fewer notice a
-    change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by them, and is quicker when
-    both are `tried` on the last events (None: unless `every` is given, for what is measured is never the same twice).
-    `method` says how it takes over, `auto` by cost. `stored`: the plans keep the partial matches of their joins.
+    a share `budget` of the time, less while they find nothing, or with `every` come each so many events, so that a run
+    can be repeated exactly. Statistics are of the last so many `windows` of the query, and of some events of each type
+    at least: fewer notice a change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by
+    them, and is quicker when both are `tried` on the last events (None: unless `every` is given, for what is measured
+    is never the same twice). `method` says how it takes over, `auto` by cost. `stored`: the plans keep the partial
+    matches of their joins.
 
     `objective` says what plans are for: throughput, or latency, for which a plan decides by itself what it keeps, and
     `planner`, `gain`, `tried` and `stored` do not count. That needs the `timings` of the machine: they are measured
@@ -81,7 +82,7 @@ class Adaptation:
     planner: str = "greedy"
     decision: str | Decision = "invariants"
     every: int | None = None
-    budget: float = 0.005
+    budget: float = 0.01
     windows: float = 4.0
     gain: float = 0.1
     tried: bool | None = None
@@ -385,8 +386,11 @@ class Replanner:
         for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
                 tree = self._aim.bare(self.plan.trees[k])
-                gain = gain_of(one, tree, found.tree, found.measure) if trial is None else 1.0 - trial.ratio
-                learned = self._decisions[k].after(reason, gain)
+                learned = self._decisions[k]
+                if trial is None:
+                    learned = learned.after(reason, gain_of(one, tree, found.tree, found.measure))
+                elif trial.ratio < 1.0:  # a plan that is slower has its verdict: the comparison was right to break
+                    learned = learned.after(reason, 1.0 - trial.ratio)
                 self._decisions[k] = learned.armed(one, found, None if is_better else tree)
 
     # -- state -------------------------------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ class AdaptiveLoop:
         if not ready:
             self._cadence.postpone(next_event)
             return
+        told = len(self.journal)
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
             entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name))
@@ -131,7 +132,8 @@ class AdaptiveLoop:
                 self.journal.append(entry)
         self._reach = self._find_reach()
         replacing += self.spent.trying + self.spent.replacing  # which pays: how often is looked must not depend on it
-        self._cadence.checked(next_event, time.thread_time() - started - replacing)
+        spent = time.thread_time() - started - replacing
+        self._cadence.checked(next_event, spent, found=any(entry.replaced for entry in self.journal[told:]))
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""

@@ -14,6 +14,10 @@ _FIRST_COST = 1e-3
 """What a check is taken to cost in seconds before one has been made."""
 _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""
+_IDLE, _LEAST = 0.5, 4.0
+"""By how much of itself the time between checks grows with each that finds nothing, and how many times at most."""
+_PUZZLED = 4
+"""How often it is looked again why events have become slow."""
 _SLOWER = 2.0
 """By what factor events must have become slower to be looked at sooner."""
 _SOONER, _SOONEST = 2.5, 50.0
@@ -22,6 +26,8 @@ _SOONER, _SOONEST = 2.5, 50.0
 
 class Cadence:
     """When the next check is due: after `every` so many events, or when its cost is a share `budget` of the time since.
+
+    While checks find nothing they become rarer, down to a quarter of the budget.
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken. A
     plan that no longer fits shows: where events suddenly take much longer, the check comes sooner.
@@ -39,8 +45,15 @@ class Cadence:
         self._since: float | None = time.thread_time()  # None while others work
         self._worked = 0.0  # seconds since the last check, before that
         self._cost = _FIRST_COST
+        self._idle = 0  # checks that found nothing, since the last that did
+        self._puzzled = 0  # checks that did not find why events had become slow
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
         self._mark = (0, 0.0)  # an event's number, and what had been worked then
+
+    @property
+    def _share(self) -> float:
+        """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
+        return self._budget / min(1.0 + _IDLE * self._idle, _LEAST)
 
     def work(self) -> None:
         """Let the clock run, if it does not."""
@@ -60,7 +73,7 @@ class Cadence:
             return False
         if self._every is not None:
             return True
-        if stop - first > _LONGEST or self._worked * self._budget >= self._cost:
+        if stop - first > _LONGEST or self._worked * self._share >= self._cost:
             return False
         return not self._is_slower(first, self._worked)
 
@@ -94,21 +107,30 @@ class Cadence:
         if came < _FIRST_CHECK:
             return False
         worked = self._working()
-        lacking = self._cost / self._budget - worked
+        lacking = self._cost / self._share - worked
         if lacking <= 0 or self._is_slower(next_event, worked):
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
         return False
 
-    def checked(self, next_event: int, seconds: float) -> None:
-        """Note that a check has been made, and what it took."""
+    def checked(self, next_event: int, seconds: float, *, found: bool = True) -> None:
+        """Note that a check has been made, what it took, and whether another plan came of it.
+
+        Statistics are of some windows. Where events have become slow and nothing came of it, it is looked a few times
+        more whether they still are.
+        """
         if self._every is None:
             working = max(self._working() - seconds, 1e-9)
-            known = 0.7 if self._last else 0.0
+            pace = working / max(next_event - self._last, 1)
+            is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
+            self._puzzled = self._puzzled + 1 if is_puzzled else 0
+            if not is_puzzled:
+                self._idle = 0 if found else self._idle + 1
+                self._pace = pace
+            known = 0.7 if self._last else 0.5  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
-            wanted = self._cost / self._budget * (next_event - self._last) / working
+            wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
-            self._pace = working / max(next_event - self._last, 1)
         self.postpone(next_event)
         self._last, self._since, self._worked = next_event, time.thread_time(), 0.0
         self._mark = (next_event, 0.0)
@@ -123,11 +145,12 @@ class Cadence:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
-        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace}
+        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace, "idle": self._idle}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
         """Take up what `dump` gave; checks that are more frequent now come as soon."""
         self.events = self._every or state["events"]
         self.next = min(state["next"], next_event + self.events)
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
+        self._idle = state.get("idle", 0)
         self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)
