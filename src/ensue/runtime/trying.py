@@ -20,6 +20,8 @@ _FIRST, _LARGEST = 128, 4096
 """Events of the first part, and of the largest; each is twice as long as the one before."""
 _ENOUGH = 3e-3
 """Seconds of the processor after which it is known which plan is quicker."""
+_MOST = 5e-2
+"""Seconds that a trial may take, however long a window is and however slow both plans are."""
 _LEAST = 5e-4
 """Less than this says nothing."""
 _CLEAR = 2.0
@@ -71,7 +73,8 @@ def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], str
             spent[k] += took
             counted[k] += took if is_full else 0.0
         events += len(part)
-        if min(counted) > _ENOUGH or max(spent) > _CLEAR * min(spent) + _ENOUGH:
+        is_clear = min(counted) > _ENOUGH or max(spent) > _CLEAR * min(spent) + _ENOUGH
+        if is_clear or sum(spent) > _MOST:
             break
     taken = counted if min(counted) > _LEAST else spent
     return Trial(events, max(taken[0], 1e-9), taken[1]) if max(taken) > _LEAST else None
