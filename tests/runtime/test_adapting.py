@@ -340,6 +340,17 @@ def test_events_that_suddenly_take_longer_are_noticed(monkeypatch: pytest.Monkey
         came = 1_900_000 + events_until_due(cadence, 1_900_000, 0.1)
         cadence.checked(came, 0.0099, found=found)
         assert (events_until_due(cadence, came, 0.1) < 15_000) is soon, "looked at again as long as nothing came of it"
+    cadence = settled()
+    number, often = 1_900_000, []
+    for _ in range(8):  # however often it is stored and restored, it is not looked again for ever
+        came = events_until_due(cadence, number, 0.1)
+        number += came
+        often.append(came < 15_000)
+        cadence.checked(number, 0.0099, found=False)
+        restored = Cadence(None, 0.01)
+        restored.load(cadence.dump(), number)
+        cadence = restored
+    assert often == [True] * 5 + [False] * 3
 
 
 def test_checks_that_find_nothing_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:

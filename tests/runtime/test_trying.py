@@ -104,10 +104,10 @@ def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyP
 
 def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = told(monkeypatch, [2.0])
-    engine = slow_start(tried=True)
+    engine = slow_start(tried=True, decision="unconditional")
     for start in range(0, 8_000, 2_000):
         engine.push(rare_first(8_000).slice(start, 2_000))
-        other = slow_start(tried=True)
+        other = slow_start(tried=True, decision="unconditional")
         other.restore(engine.snapshot())
         engine = other
     assert len(asked) == 1
@@ -118,6 +118,13 @@ def test_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, settings: dict[str, A
     asked = told(monkeypatch, [2.0])
     slow_start(**settings).push(rare_first(5_000))
     assert not asked
+
+
+def test_plans_can_be_tried_before_an_event_of_the_query_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [0.5])
+    engine = ensue.compile(ALL, adapt=ensue.Adaptation(every=2_000, tried=True))
+    engine.push(pa.table({"type": ["X"] * 2_500, "ts": np.arange(2_500), "x": np.zeros(2_500)}))
+    assert len(asked) == 1 and engine.counts.replaced == 1, "it is only stored what comes from now on"
 
 
 def test_events_one_by_one_are_tried_on_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:

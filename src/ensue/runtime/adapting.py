@@ -335,7 +335,8 @@ class Replanner:
         self.spent.planning += chosen - started
         trial = try_plans(old, new) if try_plans is not None and is_better and new != old else None
         if trial is not None:
-            is_better = self._verdicts.add(str(old), str(new), trial.ratio, new_rank / old_rank, self.checks)
+            expected = new_rank / old_rank if old_rank > 0 else 1.0  # 0: no event of the query has come yet
+            is_better = self._verdicts.add(str(old), str(new), trial.ratio, expected, self.checks)
         tried = time.thread_time()
         self.spent.trying += tried - chosen
         self._arm(figures, planned, reasons, trial, is_cheaper or is_better)

@@ -145,12 +145,13 @@ class Cadence:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
-        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace, "idle": self._idle}
+        state |= {"idle": self._idle, "puzzled": self._puzzled}
+        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
         """Take up what `dump` gave; checks that are more frequent now come as soon."""
         self.events = self._every or state["events"]
         self.next = min(state["next"], next_event + self.events)
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
-        self._idle = state.get("idle", 0)
+        self._idle, self._puzzled = state.get("idle", 0), state.get("puzzled", 0)
         self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)

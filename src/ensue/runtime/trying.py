@@ -26,8 +26,6 @@ _LEAST = 5e-4
 """Less than this says nothing."""
 _CLEAR = 2.0
 """By what factor one plan has to be slower, and by `_ENOUGH` seconds, for it to be clear before states are full."""
-
-
 _OUT_OF_QUESTION = 1e9
 """How many times as long a plan takes that would break a limit."""
 
