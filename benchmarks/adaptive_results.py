@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaptive_runs import REPEATS, Outcome
+from adaptive_runs import Outcome
 
 METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_avg", "invariant, tuned")
 INVARIANTS = METHODS[3:]
@@ -46,8 +46,8 @@ class CellResult:
 
     @property
     def noise(self) -> float:
-        """By what share the plan that stays differs from itself, run twice."""
-        return abs(1 - self.gain("static again"))
+        """By what share the runs of one method differ, on average over those that were not stopped."""
+        return average(one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped)
 
     @property
     def name(self) -> str:
@@ -56,9 +56,12 @@ class CellResult:
     @property
     def line(self) -> str:
         """The cell in one line."""
-        rates = ", ".join(f"{one.method} {one.rate / 1e3:.0f}k ({one.replaced})" for one in self.outcomes)
+        rates = ", ".join(
+            f"{one.method} {'< ' if one.is_stopped else ''}{one.rate / 1e3:.0f}k ({one.replaced})"
+            for one in self.outcomes
+        )
         stopped = f" of {self.length:,}" if self.events < self.length else ""
-        return f"{self.name}: {self.events:,}{stopped} events, {self.outcomes[0].matches:,} matches; {rates}"
+        return f"{self.name}: {self.events:,}{stopped} events, {self.outcomes[-1].matches:,} matches; {rates}"
 
 
 def read_cell(stored: dict[str, Any]) -> CellResult:
@@ -101,7 +104,7 @@ def replacing(one: Outcome) -> float:
 MEASURES: dict[str, Callable[[Sequence[CellResult], str], float]] = {
     "throughput": lambda cells, method: mean(cell.of(method).rate for cell in cells),
     "gain over static": lambda cells, method: mean(cell.gain(method) for cell in cells),
-    "replacements": lambda cells, method: average(cell.of(method).replaced / REPEATS for cell in cells),
+    "replacements": lambda cells, method: average(cell.of(method).replaced for cell in cells),
     "D and planner": lambda cells, method: average(checking(cell.of(method)) for cell in cells),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,13 @@ from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector
 
 BATCH = 4096
-MOST_SECONDS = 16.0
+MOST_SECONDS = 24.0
 """That all methods together may take on a pattern at a time, of the processor's time."""
+HOPELESS, HOPELESS_SECONDS = 3.0, 4.0
+"""A method is stopped that has taken so many times as long as the fastest, and so many seconds."""
 REPEATS = 2
-"""How often a pattern is run, with new engines: one and the same plan may be 5 % slower where it lies in memory."""
+"""How often a pattern is run, with new engines, of which the faster run counts: one and the same plan may be 5 % slower
+where it lies in memory, and the first to use a kernel loads it. So the methods also change places."""
 SUMMED = 8
 """Of one batch in so many the matches of all methods are compared; of the others their number."""
 OPTIONS = Options(max_matches=None, max_partial_matches=None)
@@ -35,7 +38,11 @@ OPTIONS = Options(max_matches=None, max_partial_matches=None)
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run: CPU seconds, what it found, and what adapting took of them."""
+    """A run: CPU seconds, what it found, and what adapting took of them.
+
+    `again` is what the slower one of several runs took. One that `is_stopped` before the end would have taken longer
+    than its seconds say.
+    """
 
     method: str
     seconds: float
@@ -50,10 +57,12 @@ class Outcome:
     trying: float = 0.0
     replacing: float = 0.0
     distance: float | None = None
+    again: float = 0.0
+    is_stopped: bool = False
 
     @property
     def rate(self) -> float:
-        """Events a second."""
+        """Events a second; of a method that was stopped, more than it has."""
         return self.events / self.seconds
 
 
@@ -66,7 +75,6 @@ def methods(t: float, d: float) -> dict[str, Decision | None]:
     """The methods that are compared; None is a plan that stays."""
     return {
         "static": None,
-        "static again": None,
         "unconditional": Unconditional(),
         "threshold": Threshold(t),
         "invariant": invariants(ConstantDistance(d)),
@@ -101,6 +109,7 @@ class Runner:
         adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision)
         self.engine = ensue.compile(query, plan=plan, adapt=adapt, options=OPTIONS)
         self.seconds = 0.0
+        self.is_stopped = False
         self.batches = self.events = self.matches = self.checksum = 0
 
     def push(self, part: pa.Table) -> None:
@@ -108,10 +117,15 @@ class Runner:
         found = self.engine.push(part)
         self._add(found, started, part.num_rows)
 
+    def skip(self, part: pa.Table) -> None:
+        """Count events that a method which was stopped would have had to take in."""
+        self.events += part.num_rows
+
     def finish(self) -> Outcome:
-        started = time.process_time()
-        found = self.engine.flush()
-        self._add(found, started, 0)
+        if not self.is_stopped:
+            started = time.process_time()
+            found = self.engine.flush()
+            self._add(found, started, 0)
         spent = self.engine.adapting_seconds
         decisions = [one for adapter in self.engine._loop.adapters.values() for one in adapter.decisions]
         known = [one.distance.d for one in decisions if isinstance(getattr(one, "distance", None), AverageDistance)]
@@ -130,6 +144,8 @@ class Runner:
             spent.trying,
             spent.replacing,
             sum(averages) / len(averages) if averages else None,
+            self.seconds,
+            self.is_stopped,
         )
 
     def _add(self, found: ensue.Matches, started: float, events: int) -> None:
@@ -153,11 +169,9 @@ def sum_up(matches: ensue.Matches) -> int:
     return total
 
 
-def add_up(outcomes: Sequence[Outcome]) -> Outcome:
-    """The same method run several times, as one run: all numbers but the distance are sums."""
-    first = outcomes[0]
-    counted = [one.name for one in fields(Outcome) if one.name not in ("method", "distance")]
-    return replace(first, **{name: sum(getattr(one, name) for one in outcomes) for name in counted})
+def pick_faster(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of the runs of a method the fastest, with what the slowest took."""
+    return replace(min(outcomes, key=lambda one: one.seconds), again=max(one.seconds for one in outcomes))
 
 
 @dataclass(frozen=True)
@@ -184,12 +198,17 @@ class Cell:
         """All methods over the stream, a batch each in turn: what else the machine does hits them alike.
 
         They start from one plan, made from the first of the stream, look at the stream as often as the engine does by
-        itself, and all must find the same. After so many seconds all stop where they are. All of it is done so many
-        times, and what was measured is added up.
+        itself, and all must find the same. One that falls far behind is stopped; after so many seconds all stop where
+        they are. All of it is done so many times, and of each method the faster run counts.
         """
         plan = first_plan(self.query, self.table.slice(0, self.table.num_rows // 16), planner)
-        rounds = [self._run_once(planner, plan, tried, most_seconds) for _ in range(repeats)]
-        return [add_up(outcomes) for outcomes in zip(*rounds, strict=True)]
+        names = list(tried)
+        rounds = []
+        for turn in range(repeats):
+            order = names[turn:] + names[:turn] if turn % 2 == 0 else names[::-1]
+            found = self._run_once(planner, plan, {name: tried[name] for name in order}, most_seconds)
+            rounds.append({one.method: one for one in found})
+        return [pick_faster([outcomes[name] for outcomes in rounds]) for name in names]
 
     def _run_once(
         self, planner: str, plan: Plan, tried: Mapping[str, Decision | None], most_seconds: float
@@ -202,14 +221,26 @@ class Cell:
             part = self.table.slice(start, BATCH)
             turn = number % len(runners)
             for runner in (*runners[turn:], *runners[:turn]):
-                runner.push(part)
-            if sum(runner.seconds for runner in runners) > most_seconds:
+                (runner.skip if runner.is_stopped else runner.push)(part)
+            self._stop_hopeless(runners)
+            if sum(runner.seconds for runner in runners if not runner.is_stopped) > most_seconds:
                 break
         found = [runner.finish() for runner in runners]
         gc.unfreeze()
-        if len({(one.matches, one.checksum) for one in found}) > 1:
-            raise SystemExit(f"the methods find different matches: {self.query}, {found}")
+        self._compare([(one.matches, one.checksum) for one in found if not one.is_stopped])
         return found
+
+    def _stop_hopeless(self, runners: Sequence[Runner]) -> None:
+        least = min(runner.seconds for runner in runners)
+        for runner in runners:
+            if not runner.is_stopped and runner.seconds > max(HOPELESS_SECONDS, HOPELESS * least):
+                running = [one for one in runners if not one.is_stopped]
+                self._compare([(one.matches, one.checksum) for one in running])
+                runner.is_stopped = True
+
+    def _compare(self, found: Sequence[tuple[int, int]]) -> None:
+        if len(set(found)) > 1:
+            raise SystemExit(f"the methods find different matches: {self.query}, {found}")
 
 
 # -- how long a window ------------------------------------------------------------------------------------------------
@@ -221,7 +252,9 @@ LEAST_WINDOWS = 48
 """That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
 SLICES, SLICE = 6, 2 * BATCH
 RUN = 2.0
-"""Seconds that a run should take: long enough for some ten checks, and for all patterns in half an hour."""
+"""Seconds that a run should take: long enough for some ten checks, and for all patterns in an hour."""
+MOST_TIMES = 16
+"""How many times as many events as windows are fitted to a stream has at most."""
 
 
 def fit_window(dataset: Dataset, pattern: Pattern, events: int, seed: int) -> int:
@@ -236,17 +269,18 @@ def fit_window(dataset: Dataset, pattern: Pattern, events: int, seed: int) -> in
 
 
 def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int) -> int:
-    """How many events a run of `RUN` seconds takes by a plan that is made for stretches from all over the stream.
+    """How many events a run of `RUN` seconds takes if the engine adapts by default.
 
-    From as many to eight times as many as windows are fitted to.
+    At least as many as windows are fitted to.
     """
-    query, slices = pattern.query(window), _stretches(dataset.make(pattern.types, EVENTS, seed))
-    runner = Runner("static", query, first_plan(query, pa.concat_tables(slices).combine_chunks(), "greedy"), "", None)
-    for table in slices:
-        for start in range(0, table.num_rows, BATCH):
-            runner.push(table.slice(start, BATCH))
-    times = RUN * runner.events / runner.seconds / EVENTS
-    return EVENTS // 2 * max(2, min(16, round(2 * times)))
+    query, table = pattern.query(window), dataset.make(pattern.types, EVENTS, seed)
+    plan = first_plan(query, table.slice(0, EVENTS // 16), "greedy")
+    runner = Runner("adaptive", query, plan, "greedy", invariants(TunedDistance(start=0.1)))
+    for start in range(0, EVENTS, BATCH):
+        runner.push(table.slice(start, BATCH))
+        if runner.seconds > RUN:
+            break
+    return EVENTS // 2 * max(2, min(2 * MOST_TIMES, round(2 * RUN * runner.events / runner.seconds / EVENTS)))
 
 
 def _stretches(table: pa.Table) -> list[pa.Table]:

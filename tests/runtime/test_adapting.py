@@ -331,7 +331,9 @@ def test_events_that_suddenly_take_longer_are_noticed(monkeypatch: pytest.Monkey
     cadence = settled()
     assert 90_000 < events_until_due(cadence, 1_900_000, 0.025) < 110_000
     cadence.checked(2_000_000, 0.0099)
-    assert 2_500 <= events_until_due(cadence, 2_000_000, 0.1) <= 7_500, "after a tenth of the time, not all of it"
+    assert cadence.slower(2_000_000) == 0.0
+    assert 2_500 <= (came := events_until_due(cadence, 2_000_000, 0.1)) <= 7_500, "after a tenth of the time"
+    assert 3.9 < cadence.slower(2_000_000 + came) < 4.1
     restored = Cadence(None, 0.01)
     restored.load(cadence.dump(), 2_010_000)
     assert restored._pace == cadence._pace

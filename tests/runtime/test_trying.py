@@ -48,6 +48,7 @@ def test_the_plan_with_less_to_do_is_quicker() -> None:
 
 
 def test_few_events_tell_nothing() -> None:
+    tried("abc", "cba", Options())  # to load kernels takes longer than that
     assert tried("abc", "cba", Options(), events=20) is None
 
 
@@ -91,15 +92,48 @@ def test_what_a_trial_tells_decides(monkeypatch: pytest.MonkeyPatch, ratio: floa
 
 
 def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = told(monkeypatch, [2.0, 2.0, 0.5])
+    asked = told(monkeypatch, [2.0, 2.0, 0.5, 2.0])
     engine = slow_start(tried=True)
     checks = []
     for start in range(0, 60_000, 2_000):
         engine.push(rare_first(60_000).slice(start, 2_000))
         checks.append(len(asked))
     assert [checks.index(k) for k in (1, 2, 3)] == [0, 4, 12], "after four checks, then after eight"
-    assert len(asked) == 3
-    assert [entry.replaced for entry in engine.journal] == [False, False, True]
+    assert asked[3:] == [asked[0][::-1]], "the plan that it took over from, once until the end"
+    assert [entry.replaced for entry in engine.journal] == [False, False, True, False]
+
+
+def push_parts(engine: Engine, first: int, stop: int) -> Engine:
+    """Push parts of 2,000 events each; after each part go on with an engine that was restored."""
+    events = rare_first(60_000)
+    for start in range(first, stop, 2_000):
+        engine.push(events.slice(start, 2_000))
+        snapshot = engine.snapshot()
+        engine = slow_start(tried=True)
+        engine.restore(snapshot)
+    return engine
+
+
+def test_the_plan_before_may_be_the_right_one_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [0.5, 0.5, 2.0])
+    engine = push_parts(slow_start(tried=True), 0, 8_000)
+    assert len(asked) == 1 and engine.counts.replaced == 1
+    engine = push_parts(engine, 8_000, 12_000)
+    assert asked[1] == asked[0][::-1], "after four checks, whatever it costs by statistics"
+    assert engine.counts.replaced == 2
+    assert engine.plan_of("q1") == Plan((left_deep("cba", stored=True),))
+
+
+def test_where_events_become_slow_other_plans_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [0.5, 2.0])
+    engine = push_parts(slow_start(tried=True), 0, 4_000)
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
+    events = rare_first(6_000)
+    engine.push(events.slice(4_000, 2_000))
+    assert asked[1] == asked[0][::-1], "first the plan before"
+    assert len({new for _, new in asked[1:]}) == 3, "events are three times as slow"
+    entry = engine.journal[-1]
+    assert "slow" in entry.reason and not entry.replaced and entry.trial == 2.0
 
 
 def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from ensue.errors import PlanError
+from ensue.planning.alternatives import other_trees
 from ensue.planning.comparisons import Planned
 from ensue.planning.cost import Costs, plan_cost
 from ensue.planning.eager_lazy import EagerLazy
@@ -24,6 +25,10 @@ class Objective(Protocol):
 
     def plan(self, figures: Figures) -> Planned:
         """The plan of a branch under some figures."""
+        ...
+
+    def others(self, figures: Figures) -> Iterable[Tree]:
+        """Other plans of the branch, for the case that costs are wrong."""
         ...
 
     def ready(self, tree: Tree) -> Tree:
@@ -53,6 +58,10 @@ class ForThroughput:
     def plan(self, figures: Figures) -> Planned:
         """The planner's plan."""
         return self.planner.plan(figures)
+
+    def others(self, figures: Figures) -> Iterable[Tree]:
+        """Those of other planners, and greedy ones with other beginnings."""
+        return other_trees(figures)
 
     def ready(self, tree: Tree) -> Tree:
         """With joins that store, or do not."""
@@ -87,6 +96,10 @@ class ForLatency:
     def plan(self, figures: Figures) -> Planned:
         """The way to part the variables with the least expected latency."""
         return EagerLazy(self.timings).plan(figures)
+
+    def others(self, figures: Figures) -> Iterable[Tree]:
+        """None: plans are not tried for latency."""
+        return ()
 
     def ready(self, tree: Tree) -> Tree:
         """As it is."""

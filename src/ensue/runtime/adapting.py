@@ -7,9 +7,10 @@ in use; a decision function says when they call for planning anew; a plan that i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation, Watch
 from ensue.planning.latency import Timings
 from ensue.planning.objectives import ForLatency, ForThroughput, Objective, ObjectiveName, check_objective
-from ensue.planning.plan import Plan
+from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.planning.planners import planner_named
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.lanes import Method
@@ -229,7 +230,12 @@ Try: TypeAlias = Callable[[Plan, Plan], Trial | None]
 TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Plan, Plan], Trial | None]
 """The same over events that are given."""
 
-_TRIED_AGAIN = Always("the plan that statistics speak for was slower when it was tried some checks ago")
+_TRIED_AGAIN = Always("another plan was slower when it was tried some checks ago")
+_SLOW = Always("events have become slow")
+_FORMER, _MOST_TRIED = 3, 4
+"""How many plans that were in use are remembered, and how many plans are tried at once if events have become slow."""
+_MUCH = 2.0
+"""By what factor events must have become slower for plans to be tried that nothing else speaks for."""
 
 
 @dataclass(slots=True)
@@ -267,6 +273,7 @@ class Replanner:
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
         self._verdicts = Verdicts()
+        self._former: dict[str, Plan] = {}  # that were in use, the last one last
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -285,10 +292,14 @@ class Replanner:
         look: Callable[[], tuple[Statistics, list[Figures]]],
         swap: Replace,
         try_plans: Try | None = None,
+        *,
+        slower: float = 0.0,
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
-        `look` gives what is known by now, and what of it planners work on, of each branch.
+        `look` gives what is known by now, and what of it planners work on, of each branch. Where events have become
+        `slower`, by that factor, it is planned anew whatever the decisions say, if plans can be tried: costs may be
+        wrong.
         """
         started = time.thread_time()
         self.checks += 1
@@ -298,32 +309,62 @@ class Replanner:
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
-        if all(reason is None for reason in reasons) and self._verdicts.is_due(str(self.plan), self.checks):
-            reasons = [_TRIED_AGAIN for _ in reasons]
+        again = self._find_reason(slower) if try_plans is not None else None
+        if all(reason is None for reason in reasons):
+            reasons = [again for _ in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
         if all(reason is None for reason in reasons):
             return None
-        return self._plan_anew(statistics, figures, reasons, swap, try_plans, decided)
+        others = islice(self._others(figures, again, slower), min(max(1, int(slower)), _MOST_TRIED))
+        return self._plan_anew(statistics, figures, reasons, others, swap, try_plans, decided)
+
+    def _find_reason(self, slower: float) -> Reason | None:
+        """Why to look for another plan if statistics give no reason."""
+        is_due = self._verdicts.is_due(str(self.plan), self.checks)
+        return _SLOW if slower else _TRIED_AGAIN if is_due else None
+
+    def _others(self, figures: Sequence[Figures], again: Reason | None, slower: float) -> Iterator[Plan]:
+        """Plans to try whatever they cost by statistics, but for those that were slower some checks ago.
+
+        First the ones in use before; where events have become much slower, also some that differ in one branch.
+        """
+        old, now = self.plan, str(self.plan)
+        plans = list(reversed(self._former.values())) if again is not None else []
+        if slower >= _MUCH:
+            made = {}
+            for k, one in enumerate(figures):
+                for tree in map(self._aim.ready, self._aim.others(one)):
+                    plan = replace(old, trees=(*old.trees[:k], tree, *old.trees[k + 1 :]))
+                    made[str(plan)] = plan
+            plans += sorted(made.values(), key=partial(self._aim.rank, figures))
+        tried = {now}
+        for plan in plans:
+            if (name := str(plan)) not in tried and self._verdicts.is_open(now, name, self.checks):
+                tried.add(name)
+                yield plan
 
     def _plan_anew(
         self,
         statistics: Statistics,
         figures: Sequence[Figures],
         reasons: Sequence[Reason | None],
+        others: Iterator[Plan],
         swap: Replace,
         try_plans: Try | None,
         started: float,
     ) -> Entry:
-        """Plan the branches for which there is a reason; let the plan take over if it is better."""
+        """Plan the branches for which there is a reason; let the plan take over if it is better.
+
+        If it is not, one of the `others` may be: they are tried.
+        """
         old = self.plan
         planned = [
             None if reason is None else self._aim.plan(one) for reason, one in zip(reasons, figures, strict=True)
         ]
         trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
         new = Plan(tuple(map(self._aim.ready, trees)), old.index)
-        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
         old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
@@ -333,20 +374,27 @@ class Replanner:
         is_better |= new_rank == old_rank and not is_ready and misled <= 1.0
         chosen = time.thread_time()
         self.spent.planning += chosen - started
-        trial = try_plans(old, new) if try_plans is not None and is_better and new != old else None
-        if trial is not None:
-            expected = new_rank / old_rank if old_rank > 0 else 1.0  # 0: no event of the query has come yet
-            is_better = self._verdicts.add(str(old), str(new), trial.ratio, expected, self.checks)
+        trial = self._try(figures, new, try_plans) if is_better and new != old else None
+        is_better = is_better if trial is None else trial.is_quicker
         tried = time.thread_time()
-        self.spent.trying += tried - chosen
         self._arm(figures, planned, reasons, trial, is_cheaper or is_better)
-        chosen = time.thread_time()
-        self.spent.planning += chosen - tried
+        armed = time.thread_time()
+        self.spent.planning += armed - tried
+        if not is_better or new == old:
+            for new in others:
+                trial = self._try(figures, new, try_plans)
+                is_better = trial is not None and trial.is_quicker
+                if is_better:
+                    break
+        self.spent.trying += time.thread_time() - armed + tried - chosen
+        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
         method: Method | None = None
         replayed = 0
         if is_better and new != old:
+            chosen = time.thread_time()
             method = self._choose(old_cost, new_cost)
             replayed = swap(new, method)
+            self._note_former(old)
             self.plan = new
             self.replaced += 1
             self.spent.replacing += time.thread_time() - chosen
@@ -369,6 +417,22 @@ class Replanner:
             trial=None if trial is None else trial.ratio,
             statistics=statistics.to_json(),
         )
+
+    def _try(self, figures: Sequence[Figures], new: Plan, try_plans: Try | None) -> Trial | None:
+        """Try a plan in the place of the one in use; None if plans are not tried, or that tells nothing."""
+        old = self.plan
+        trial = None if try_plans is None else try_plans(old, new)
+        if trial is not None:
+            rank = self._aim.rank(figures, old)
+            expected = self._aim.rank(figures, new) / rank if rank > 0 else 1.0  # 0: no event of the query has come yet
+            self._verdicts.add(str(old), str(new), trial, expected, self.checks)
+        return trial
+
+    def _note_former(self, plan: Plan) -> None:
+        self._former.pop(str(plan), None)
+        self._former[str(plan)] = plan
+        while len(self._former) > _FORMER:
+            del self._former[next(iter(self._former))]
 
     def _choose(self, old_cost: float, new_cost: float) -> Method:
         """How the new plan takes over: by going through a window again, or by running both for a window."""
@@ -402,6 +466,7 @@ class Replanner:
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
             "verdicts": self._verdicts.dump(),
+            "former": [dump_plan(plan) for plan in self._former.values()],
             "rule": self._rule(),
         }
 
@@ -417,6 +482,7 @@ class Replanner:
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
             self._verdicts = Verdicts(state.get("verdicts", ()))
+            self._former = {str(plan): plan for plan in map(load_plan, state.get("former", ()))}
 
 
 class Adapter(Replanner):
@@ -438,7 +504,9 @@ class Adapter(Replanner):
         """Whether a query can be adapted: a plan runs it, and a window of time bounds what a new plan needs."""
         return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
 
-    def check(self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn) -> Entry | None:
+    def check(
+        self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn, *, slower: float = 0.0
+    ) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
 
@@ -446,7 +514,7 @@ class Adapter(Replanner):
             statistics = self.watcher.look(rows, next_event)
             return statistics, self.figures(statistics)
 
-        return self.consider(look, swap, None if recent is None else partial(try_plans, recent))
+        return self.consider(look, swap, None if recent is None else partial(try_plans, recent), slower=slower)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

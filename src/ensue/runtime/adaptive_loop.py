@@ -125,9 +125,10 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
+        slower = self._cadence.slower(next_event)
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
-            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name))
+            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name), slower=slower)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()

@@ -18,8 +18,8 @@ _IDLE, _LEAST = 0.5, 4.0
 """By how much of itself the time between checks grows with each that finds nothing, and how many times at most."""
 _PUZZLED = 4
 """How often it is looked again why events have become slow."""
-_SLOWER = 2.0
-"""By what factor events must have become slower to be looked at sooner."""
+_SLOWER, _SPAN = 1.3, 5.0
+"""By what factor events must have become slower to be looked at sooner, and for how many times a check's cost."""
 _SOONER, _SOONEST = 2.5, 50.0
 """How many times the budget a check may then be, times that factor, and at most."""
 
@@ -79,14 +79,24 @@ class Cadence:
 
     def _is_slower(self, number: int, worked: float) -> bool:
         """Whether the last events before one took much longer than those before the last check, and that weighs."""
-        came = number - self._mark[0]
-        if came < _FIRST_CHECK:
+        if number - self._mark[0] < _FIRST_CHECK or worked - self._mark[1] < _SPAN * self._cost:
             return False
-        slower = (worked - self._mark[1]) / (self._pace * came) if self._pace > 0 else 0.0
+        slower = self._slower(number, worked)
         if slower > _SLOWER and worked * self._budget * min(_SOONER * slower, _SOONEST) >= self._cost:
             return True
         self._mark = (number, worked)
         return False
+
+    def _slower(self, number: int, worked: float) -> float:
+        """How many times as long the last events before one took as those before the last check; 0: not known."""
+        took = worked - self._mark[1]
+        known = self._pace > 0 and took >= _SPAN * self._cost
+        return took / (self._pace * max(number - self._mark[0], 1)) if known else 0.0
+
+    def slower(self, next_event: int) -> float:
+        """How many times as long the last events took as those before the last check, if that is much; else 0."""
+        found = self._slower(next_event, self._working()) if self._every is None else 0.0
+        return found if found > _SLOWER else 0.0
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def evaluating(schema: Schema) -> Evaluate:
                 column = read_attribute(name, sample.table, sample.begin, sample.end, schema)
                 sample.columns[name] = column
             null = None if column.null is None else column.null[chosen.places]
-            return replace(column, values=column.values[chosen.places], null=null)
+            return Column(column.kind, column.values[chosen.places], null, column.words)
 
         count = len(next(iter(events.values())).places)
         found = evaluate_column(condition, look_up, step).stretch(count)

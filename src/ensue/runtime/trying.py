@@ -17,15 +17,19 @@ from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
 _FIRST, _LARGEST = 128, 4096
-"""Events of the first part, and of the largest; each is twice as long as the one before."""
+"""Events of the first part, and of the largest; each is twice as long as the one before, or half if that was slow."""
 _ENOUGH = 3e-3
 """Seconds of the processor after which it is known which plan is quicker."""
 _MOST = 5e-2
 """Seconds that a trial may take, however long a window is and however slow both plans are."""
-_LEAST = 5e-4
+_SLOW = _MOST / 8
+"""Seconds that a part of it should take at most."""
+_LEAST = 1e-4
 """Less than this says nothing."""
 _CLEAR = 2.0
 """By what factor one plan has to be slower, and by `_ENOUGH` seconds, for it to be clear before states are full."""
+_SAVED, _DOUBT = 0.05, 5e-5
+"""The share of the time that a plan has to save when it is tried, and how many seconds more: short times swing."""
 _OUT_OF_QUESTION = 1e9
 """How many times as long a plan takes that would break a limit."""
 
@@ -43,6 +47,11 @@ class Trial:
         """How many times as long the new plan took."""
         return self.new / self.old
 
+    @property
+    def is_quicker(self) -> bool:
+        """Whether the new plan saves enough to take over."""
+        return self.new <= (1.0 - _SAVED) * self.old - _DOUBT
+
 
 def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], strings: StringTable) -> Trial | None:
     """Run two evaluators of a query over some events; None if they are too few to tell.
@@ -55,10 +64,12 @@ def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], str
     spent, counted = [0.0, 0.0], [0.0, 0.0]  # by the old and the new plan: all in all, and once states were full
     events = 0
     full = int(batches[0].end[0]) + (old.assembly.window or 0) if batches else 0
-    for number, part in enumerate(_parts(batches)):
+    parts = _Parts(batches)
+    for number, part in enumerate(parts):
         reading = Reading(part, old.schema, strings)
         until = int(part.end[-1])
         is_full = int(part.end[0]) >= full
+        begun = sum(spent)
         for k in (0, 1) if number % 2 else (1, 0):
             evaluator, state = (old, new)[k], states[k]
             before = evaluator.seconds[0]
@@ -74,6 +85,7 @@ def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], str
         is_clear = min(counted) > _ENOUGH or max(spent) > _CLEAR * min(spent) + _ENOUGH
         if is_clear or sum(spent) > _MOST:
             break
+        parts.is_slow = sum(spent) - begun > _SLOW
     taken = counted if min(counted) > _LEAST else spent
     return Trial(events, max(taken[0], 1e-9), taken[1]) if max(taken) > _LEAST else None
 
@@ -83,11 +95,18 @@ def _alone(evaluator: Evaluator) -> Evaluator:
     return replace(evaluator, options=replace(evaluator.options, max_matches=None, on_limit="error"), seconds=[0.0])
 
 
-def _parts(batches: Sequence[EventBatch]) -> Iterator[EventBatch]:
-    size = _FIRST
-    for batch in batches:
-        start = 0
-        while start < len(batch):
-            yield batch.slice(start, min(start + size, len(batch)))
-            start += size
-            size = min(2 * size, _LARGEST)
+class _Parts:
+    """Batches cut into parts that become longer, until it is slow to go through them."""
+
+    def __init__(self, batches: Sequence[EventBatch]) -> None:
+        self._batches = batches
+        self.is_slow = False
+
+    def __iter__(self) -> Iterator[EventBatch]:
+        size = _FIRST
+        for batch in self._batches:
+            start = 0
+            while start < len(batch):
+                yield batch.slice(start, min(start + size, len(batch)))
+                start += size
+                size = max(size // 2, _FIRST) if self.is_slow else min(2 * size, _LARGEST)

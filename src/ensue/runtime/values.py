@@ -48,6 +48,8 @@ class Column:
 
     def stretch(self, length: int) -> Column:
         """The column at this length; a constant is repeated."""
+        if len(self.values) == length and (self.null is None or len(self.null) == length):
+            return self
         null = None if self.null is None else np.broadcast_to(self.null, length)
         return replace(self, values=np.broadcast_to(self.values, length), null=null)
 

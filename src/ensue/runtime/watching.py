@@ -28,7 +28,7 @@ _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
 _TRIED, _TRIED_WINDOWS = 8192, 3
 """How many events plans are tried on, and how many windows, at least."""
-_SAMPLING = Sampling(every=_MOST_HELD)
+_SAMPLING = Sampling(pairs=2048, every=_MOST_HELD)
 
 
 class Watcher:

@@ -277,7 +277,9 @@ class Collector:
         """Ask what was drawn of each type the conditions of the type's variables; each gets those that pass."""
         rows = np.concatenate([one for _, one, _ in drawn])
         table = plain_text(chunk.table.take(pa.array(rows))) if self._columns else chunk.table.slice(0, 0)
-        events = Sample(table, chunk.begin[rows], chunk.end[rows], rows + self._events)
+        end = chunk.end[rows]
+        begin = end if chunk.begin is chunk.end else chunk.begin[rows]
+        events = Sample(table, begin, end, rows + self._events)
         held = 0 if self._pool is None else len(self._pool)
         start = 0
         for variables, own, priorities in drawn:
@@ -418,7 +420,8 @@ class Collector:
             pool = None
             if any(map(len, samples.values())):
                 times, table = tables
-                pool = Sample(table, *(times[name].to_numpy() for name in ("begin", "end", "id")))
+                begin, end, ids = (times[name].to_numpy() for name in ("begin", "end", "id"))
+                pool = Sample(table, end if np.array_equal(begin, end) else begin, end, ids)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool

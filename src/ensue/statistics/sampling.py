@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,17 +58,25 @@ class Sample:
     def __len__(self) -> int:
         return len(self.end)
 
+    @property
+    def are_moments(self) -> bool:
+        """Whether no event lasts: begins and ends are one and the same."""
+        return self.begin is self.end
+
     def take(self, places: Int64s) -> Sample:
         """The events at these places."""
         table = self.table.take(pa.array(places)) if self.table.num_columns else self.table
-        return Sample(table, self.begin[places], self.end[places], self.ids[places])
+        end = self.end[places]
+        return Sample(table, end if self.are_moments else self.begin[places], end, self.ids[places])
 
     def join(self, later: Sample) -> Sample:
         """These events and later ones."""
         table = self.table
         if table.num_columns:
             table = pa.concat_tables([table, later.table], promote_options="permissive").combine_chunks()
-        begin, end = np.concatenate([self.begin, later.begin]), np.concatenate([self.end, later.end])
+        begin = end = np.concatenate([self.end, later.end])
+        if not (self.are_moments and later.are_moments):
+            begin = np.concatenate([self.begin, later.begin])
         return Sample(table, begin, end, np.concatenate([self.ids, later.ids]))
 
 
@@ -296,11 +304,11 @@ def ask_pairs(
     Only where the samples hold too few of them are all pairs counted. `most` of them are asked, spread evenly.
     """
     x, y = _near_pairs(left, right, within, ordered, most)
-    counted = _could_match(left, right, x, y, within, ordered)
-    if np.count_nonzero(counted) < min(ENOUGH_PAIRS, most // 4):
+    if not (ordered and left.sample.are_moments and right.sample.are_moments):  # else all that are near could
+        x, y = _could_match(left, right, x, y, within, ordered)
+    if len(x) < min(ENOUGH_PAIRS, most // 4):
         x, y = spread_pairs(np.zeros(len(left), np.int64), np.full(len(left), len(right)), most)
-        counted = _could_match(left, right, x, y, None, False)
-    x, y = x[counted], y[counted]
+        x, y = _could_match(left, right, x, y, None, False)
     if not len(x):
         return None
     return AskedPairs(x, y, passes(left.take(x), right.take(y)))
@@ -324,18 +332,29 @@ def spread_pairs(low: Int64s, high: Int64s, most: int) -> tuple[Int64s, Int64s]:
 
     Not at even distances: those would be pairs with the same few j again and again.
     """
-    bounds = np.cumsum(high - low)
+    sizes = high - low
+    bounds = np.cumsum(sizes)
     total = int(bounds[-1]) if len(bounds) else 0
-    number = np.arange(total)
-    if total > most:
-        places = np.arange(most)
-        number = ((places + places * _GOLDEN % 1.0) * (total / most)).astype(np.int64)
-    x = np.searchsorted(bounds, number, side="right").astype(np.int64)
-    return x, (number - (bounds[x] - high[x])).astype(np.int64)
+    if total <= most:
+        number = np.arange(total)
+    else:
+        number = (_spread(most) * (total / most)).astype(np.int64)
+        sizes = np.diff(np.searchsorted(number, bounds), prepend=0)  # how many of each i are among them
+    return np.repeat(np.arange(len(low)), sizes), number + np.repeat(high - bounds, sizes)
 
 
-def _could_match(left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: float | None, ordered: bool) -> Mask:
-    """Which pairs are of two different events that fit into one match."""
+@lru_cache(maxsize=8)
+def _spread(most: int) -> Floats:
+    """Numbers from 0 on, one in each unit of length."""
+    places = np.arange(most)
+    found: Floats = places + places * _GOLDEN % 1.0
+    return found
+
+
+def _could_match(
+    left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: float | None, ordered: bool
+) -> tuple[Int64s, Int64s]:
+    """The pairs that are of two different events that fit into one match."""
     one, other = left.take(x), right.take(y)
     counted: Mask = one.sample.ids[one.places] != other.sample.ids[other.places]
     if ordered:
@@ -343,7 +362,7 @@ def _could_match(left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: floa
     if within is not None:
         begin = np.minimum(one.begin, other.begin)
         counted &= np.maximum(one.end, other.end) - begin < within
-    return counted
+    return x[counted], y[counted]
 
 
 def _variance_of_mean(sizes: Int64s, hits: Int64s) -> float:
