@@ -147,11 +147,24 @@ def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(asked) == 1
 
 
+def test_trials_that_nothing_came_of_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [2.0])
+    monkeypatch.setattr("ensue.runtime.adapting._WASTED", -1.0)
+    engine = push_parts(slow_start(tried=True), 0, 6_000)
+    assert not asked and not engine.journal, "planning is put off"
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
+    engine.push(rare_first(8_000).slice(6_000))
+    assert len({new for _, new in asked}) == 3, "but not where events have become much slower"
+
+
 @pytest.mark.parametrize("settings", [{}, {"tried": False}, {"tried": True, "objective": "latency"}], ids=str)
 def test_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
     asked = told(monkeypatch, [2.0])
-    slow_start(**settings).push(rare_first(5_000))
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
+    engine = slow_start(**settings)
+    engine.push(rare_first(5_000))
     assert not asked
+    assert len(engine.journal) <= 1, "nor is it planned anew because events are slow"
 
 
 def test_plans_can_be_tried_before_an_event_of_the_query_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

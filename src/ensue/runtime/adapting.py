@@ -234,6 +234,8 @@ _TRIED_AGAIN = Always("another plan was slower when it was tried some checks ago
 _SLOW = Always("events have become slow")
 _FORMER, _MOST_TRIED = 3, 4
 """How many plans that were in use are remembered, and how many plans are tried at once if events have become slow."""
+_WASTED, _WASTED_SHARE = 0.02, 0.01
+"""Seconds that trials may take of which nothing comes: so many, and a share of the engine's time."""
 _MUCH = 2.0
 """By what factor events must have become slower for plans to be tried that nothing else speaks for."""
 
@@ -274,6 +276,7 @@ class Replanner:
         self._known: Statistics | None = None  # at the last check
         self._verdicts = Verdicts()
         self._former: dict[str, Plan] = {}  # that were in use, the last one last
+        self._wasted = 0.0  # seconds in trials that nothing came of
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -294,12 +297,14 @@ class Replanner:
         try_plans: Try | None = None,
         *,
         slower: float = 0.0,
+        worked: float = 0.0,
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
         `look` gives what is known by now, and what of it planners work on, of each branch. Where events have become
         `slower`, by that factor, it is planned anew whatever the decisions say, if plans can be tried: costs may be
-        wrong.
+        wrong. Trials that nothing came of may take a share of the seconds `worked`; else planning is put off, unless
+        events have become much slower.
         """
         started = time.thread_time()
         self.checks += 1
@@ -315,9 +320,11 @@ class Replanner:
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
-        if all(reason is None for reason in reasons):
+        is_put_off = try_plans is not None and slower < _MUCH and self._wasted > _WASTED + _WASTED_SHARE * worked
+        if is_put_off or all(reason is None for reason in reasons):
             return None
-        others = islice(self._others(figures, again, slower), min(max(1, int(slower)), _MOST_TRIED))
+        number = 0 if again is None else min(max(1, int(slower)), _MOST_TRIED)
+        others = islice(self._others(figures, slower), number)
         return self._plan_anew(statistics, figures, reasons, others, swap, try_plans, decided)
 
     def _find_reason(self, slower: float) -> Reason | None:
@@ -325,13 +332,13 @@ class Replanner:
         is_due = self._verdicts.is_due(str(self.plan), self.checks)
         return _SLOW if slower else _TRIED_AGAIN if is_due else None
 
-    def _others(self, figures: Sequence[Figures], again: Reason | None, slower: float) -> Iterator[Plan]:
+    def _others(self, figures: Sequence[Figures], slower: float) -> Iterator[Plan]:
         """Plans to try whatever they cost by statistics, but for those that were slower some checks ago.
 
         First the ones in use before; where events have become much slower, also some that differ in one branch.
         """
         old, now = self.plan, str(self.plan)
-        plans = list(reversed(self._former.values())) if again is not None else []
+        plans = list(reversed(self._former.values()))
         if slower >= _MUCH:
             made = {}
             for k, one in enumerate(figures):
@@ -386,7 +393,9 @@ class Replanner:
                 is_better = trial is not None and trial.is_quicker
                 if is_better:
                     break
-        self.spent.trying += time.thread_time() - armed + tried - chosen
+        took = time.thread_time() - armed + tried - chosen
+        self.spent.trying += took
+        self._wasted += 0.0 if is_better and new != old else took
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
         method: Method | None = None
         replayed = 0
@@ -467,6 +476,7 @@ class Replanner:
             "counts": [self.checks, self.planned, self.replaced],
             "verdicts": self._verdicts.dump(),
             "former": [dump_plan(plan) for plan in self._former.values()],
+            "wasted": self._wasted,
             "rule": self._rule(),
         }
 
@@ -479,6 +489,7 @@ class Replanner:
     def load_decisions(self, state: Mapping[str, Any], *, is_known: bool) -> None:
         """Take up what `dump_decisions` gave; by another rule, or from unknown statistics, it is planned anew."""
         self.checks, self.planned, self.replaced = state["counts"]
+        self._wasted = state.get("wasted", 0.0)
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
             self._verdicts = Verdicts(state.get("verdicts", ()))
@@ -505,7 +516,14 @@ class Adapter(Replanner):
         return query.policy is Policy.ANY and isinstance(query.within, TimeWindow)
 
     def check(
-        self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn, *, slower: float = 0.0
+        self,
+        rows: RowStore,
+        next_event: int,
+        swap: Replace,
+        try_plans: TryOn,
+        *,
+        slower: float = 0.0,
+        worked: float = 0.0,
     ) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
@@ -514,7 +532,8 @@ class Adapter(Replanner):
             statistics = self.watcher.look(rows, next_event)
             return statistics, self.figures(statistics)
 
-        return self.consider(look, swap, None if recent is None else partial(try_plans, recent), slower=slower)
+        tries = None if recent is None else partial(try_plans, recent)
+        return self.consider(look, swap, tries, slower=slower, worked=worked)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

@@ -125,10 +125,10 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        slower = self._cadence.slower(next_event)
+        how = {"slower": self._cadence.slower(next_event), "worked": self._cadence.worked}
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
-            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name), slower=slower)
+            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name), **how)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()

@@ -44,6 +44,7 @@ class Cadence:
         self._last = 0
         self._since: float | None = time.thread_time()  # None while others work
         self._worked = 0.0  # seconds since the last check, before that
+        self._before = 0.0  # seconds up to the last check
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
         self._puzzled = 0  # checks that did not find why events had become slow
@@ -54,6 +55,11 @@ class Cadence:
     def _share(self) -> float:
         """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
         return self._budget / min(1.0 + _IDLE * self._idle, _LEAST)
+
+    @property
+    def worked(self) -> float:
+        """Seconds of the engine's time until now."""
+        return self._before + self._working()
 
     def work(self) -> None:
         """Let the clock run, if it does not."""
@@ -142,6 +148,7 @@ class Cadence:
             wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
+        self._before = self.worked
         self._last, self._since, self._worked = next_event, time.thread_time(), 0.0
         self._mark = (next_event, 0.0)
 
@@ -156,12 +163,13 @@ class Cadence:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
         state |= {"idle": self._idle, "puzzled": self._puzzled}
-        return state | {"worked": self._working(), "cost": self._cost, "pace": self._pace}
+        return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
         """Take up what `dump` gave; checks that are more frequent now come as soon."""
         self.events = self._every or state["events"]
         self.next = min(state["next"], next_event + self.events)
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
+        self._before = state.get("before", 0.0)
         self._idle, self._puzzled = state.get("idle", 0), state.get("puzzled", 0)
         self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)
