@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from adaptive_cells import EVENTS, Dataset, Pattern
 
 import ensue
+from ensue.errors import LimitError
 from ensue.events.intake import Intake
 from ensue.options import Options
 from ensue.planning.decisions import ByInvariants, Decision, Threshold, Unconditional
@@ -33,7 +34,8 @@ REPEATS = 2
 where it lies in memory, and the first to use a kernel loads it. So the methods also change places."""
 SUMMED = 8
 """Of one batch in so many the matches of all methods are compared; of the others their number."""
-OPTIONS = Options(max_matches=None, max_partial_matches=None)
+OPTIONS = Options(max_matches=None, max_partial_matches=20_000_000)
+"""A method whose plan holds more partial matches is stopped too, and counts as no faster than the slowest other one."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,18 @@ class Runner:
         self.engine = ensue.compile(query, plan=plan, adapt=adapt, options=OPTIONS)
         self.seconds = 0.0
         self.is_stopped = False
+        self.is_broken = False  # it held too many partial matches
         self.batches = self.events = self.matches = self.checksum = 0
 
     def push(self, part: pa.Table) -> None:
         started = time.process_time()
-        found = self.engine.push(part)
-        self._add(found, started, part.num_rows)
+        try:
+            found = self.engine.push(part)
+        except LimitError:
+            self.is_stopped = self.is_broken = True
+            self.skip(part)
+        else:
+            self._add(found, started, part.num_rows)
 
     def skip(self, part: pa.Table) -> None:
         """Count events that a method which was stopped would have had to take in."""
@@ -227,13 +235,16 @@ class Cell:
             self._stop_hopeless(runners)
             if sum(runner.seconds for runner in runners if not runner.is_stopped) > most_seconds:
                 break
+        slowest = max((runner.seconds for runner in runners if not runner.is_broken), default=0.0)
+        for runner in runners:
+            runner.seconds = max(runner.seconds, slowest) if runner.is_broken else runner.seconds
         found = [runner.finish() for runner in runners]
         gc.unfreeze()
         self._compare([(one.matches, one.checksum) for one in found if not one.is_stopped])
         return found
 
     def _stop_hopeless(self, runners: Sequence[Runner]) -> None:
-        least = min(runner.seconds for runner in runners)
+        least = min((runner.seconds for runner in runners if not runner.is_stopped), default=0.0)
         for runner in runners:
             if not runner.is_stopped and runner.seconds > max(HOPELESS_SECONDS, HOPELESS * least):
                 running = [one for one in runners if not one.is_stopped]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,13 @@ def test_the_plan_with_less_to_do_is_quicker() -> None:
 def test_few_events_tell_nothing() -> None:
     tried("abc", "cba", Options())  # to load kernels takes longer than that
     assert tried("abc", "cba", Options(), events=20) is None
+
+
+def test_a_trial_is_broken_off_when_it_has_taken_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr("ensue.runtime.trying.time.thread_time", lambda: 0.04 * next(ticks))  # of building matches, say
+    found = tried("abc", "cba", Options())
+    assert found is None or found.events == 128, "after the first part"
 
 
 def test_a_plan_that_holds_too_much_is_out_of_question() -> None:
