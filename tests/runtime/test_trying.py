@@ -157,12 +157,13 @@ def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_trials_that_nothing_came_of_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = told(monkeypatch, [2.0])
-    monkeypatch.setattr("ensue.runtime.adapting._WASTED", -1.0)
-    engine = push_parts(slow_start(tried=True), 0, 6_000)
-    assert not asked and not engine.journal, "planning is put off"
-    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
-    engine.push(rare_first(8_000).slice(6_000))
-    assert len({new for _, new in asked}) == 3, "but not where events have become much slower"
+    monkeypatch.setattr("ensue.runtime.adapting._WASTED", 1e-12)
+    monkeypatch.setattr("ensue.runtime.adapting._WASTED_SHARE", 0.0)
+    engine = push_parts(slow_start(tried=True), 0, 16_000)
+    assert len(asked) == engine.counts.planned == 1, "planning is put off, also when the plan might be tried again"
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 1e15)
+    engine.push(rare_first(18_000).slice(16_000))
+    assert len(asked) > 1, "unless events have become so much slower"
 
 
 @pytest.mark.parametrize("settings", [{}, {"tried": False}, {"tried": True, "objective": "latency"}], ids=str)

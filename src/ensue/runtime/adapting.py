@@ -235,7 +235,7 @@ _SLOW = Always("events have become slow")
 _FORMER, _MOST_TRIED = 3, 4
 """How many plans that were in use are remembered, and how many plans are tried at once if events have become slow."""
 _WASTED, _WASTED_SHARE = 0.02, 0.01
-"""Seconds that trials may take of which nothing comes: so many, and a share of the engine's time."""
+"""Seconds that trials may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
 _MUCH = 2.0
 """By what factor events must have become slower for plans to be tried that nothing else speaks for."""
 
@@ -303,8 +303,8 @@ class Replanner:
 
         `look` gives what is known by now, and what of it planners work on, of each branch. Where events have become
         `slower`, by that factor, it is planned anew whatever the decisions say, if plans can be tried: costs may be
-        wrong. Trials that nothing came of may take a share of the seconds `worked`; else planning is put off, unless
-        events have become much slower.
+        wrong. Trials that nothing came of may take a share of the seconds `worked`, the more the slower events have
+        become; else planning is put off.
         """
         started = time.thread_time()
         self.checks += 1
@@ -320,7 +320,8 @@ class Replanner:
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
-        is_put_off = try_plans is not None and slower < _MUCH and self._wasted > _WASTED + _WASTED_SHARE * worked
+        limit = (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
+        is_put_off = try_plans is not None and self._wasted > limit
         if is_put_off or all(reason is None for reason in reasons):
             return None
         number = 0 if again is None else min(max(1, int(slower)), _MOST_TRIED)
