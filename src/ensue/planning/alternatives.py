@@ -14,8 +14,8 @@ from ensue.planning.zstream import ZStreamTree
 def other_trees(figures: Figures) -> Iterator[Tree]:
     """Greedy orders that begin with each of the variables, the order of rates and ZStream's tree.
 
-    Where conditions depend on each other, costs go wrong most for plans that begin among these; there is nearly always
-    one that begins elsewhere. The same tree may come more than once.
+    Costs are wrong where conditions depend on each other, and which of them come first differs most between plans that
+    begin elsewhere. The same tree may come more than once.
     """
     costs, singles = Costs(figures), figures.shape.singles
     for first in singles:

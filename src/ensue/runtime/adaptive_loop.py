@@ -125,10 +125,11 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        how = {"slower": self._cadence.slower(next_event), "worked": self._cadence.worked}
+        slower, worked = self._cadence.slower(next_event), self._cadence.worked
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
-            entry = adapter.check(rows, next_event, partial(swap, name), try_plans(name), **how)
+            ways = partial(swap, name), try_plans(name)
+            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()
