@@ -34,7 +34,7 @@ REPEATS = 2
 where it lies in memory, and the first to use a kernel loads it. So the methods also change places."""
 SUMMED = 8
 """Of one batch in so many the matches of all methods are compared; of the others their number."""
-OPTIONS = Options(max_matches=None, max_partial_matches=20_000_000)
+OPTIONS = Options(max_matches=None, max_partial_matches=3_000_000)
 """A method whose plan holds more partial matches is stopped too, and counts as no faster than the slowest other one."""
 
 

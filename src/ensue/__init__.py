@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ensue.language import parse
     from ensue.options import Options
     from ensue.pattern.builder import and_, col, event, not_, or_, seq
-    from ensue.runtime.adapting import Adaptation
+    from ensue.runtime.adaptation import Adaptation
     from ensue.runtime.engine import Engine
     from ensue.runtime.live_runner import LiveRunner
     from ensue.runtime.matches import Matches
@@ -39,7 +39,7 @@ _HOMES = {
     "Schema": "ensue.events.schema",
     "DType": "ensue.events.schema",
     "Options": "ensue.options",
-    "Adaptation": "ensue.runtime.adapting",
+    "Adaptation": "ensue.runtime.adaptation",
     "Engine": "ensue.runtime.engine",
     "LiveRunner": "ensue.runtime.live_runner",
     "Matches": "ensue.runtime.matches",

@@ -10,7 +10,7 @@ from ensue.options import Options
 from ensue.pattern.expressions import Duration
 from ensue.planning.aggregates import Choice
 from ensue.planning.objectives import ObjectiveName
-from ensue.runtime.adapting import Adapt, read_adapt
+from ensue.runtime.adaptation import Adapt, read_adapt
 from ensue.runtime.compiling import Queries, require_windows
 from ensue.runtime.engine import Engine
 from ensue.runtime.making import make_engine

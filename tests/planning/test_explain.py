@@ -33,7 +33,7 @@ from ensue.planning.plan import Join, Leaf, Plan, Tree, every_tree, left_deep, v
 from ensue.planning.planners import PLANNERS
 from ensue.planning.searches import Check, Decision, How, Search, When, trace_searches
 from ensue.runtime import layout as at
-from ensue.runtime.adapting import Adaptation
+from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.assemble import Assembler, BranchParts
 from ensue.runtime.programs import ProgramAssembler
 from ensue.runtime.strings import StringTable

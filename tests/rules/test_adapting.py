@@ -15,7 +15,7 @@ from ensue.planning.planners import planner_named
 from ensue.planning.rule_figures import find_ties, longest_reach, reach_of, rule_figures
 from ensue.planning.rule_programs import plan_program
 from ensue.planning.rules import RulePlan
-from ensue.runtime.adapting import Adaptation
+from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.rule_engine import RuleEngine
 from ensue.statistics.snapshot import Estimate, Statistics
 

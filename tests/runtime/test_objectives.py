@@ -12,7 +12,7 @@ from ensue.errors import PlanError
 from ensue.planning.decisions import ByInvariants
 from ensue.planning.distances import ConstantDistance
 from ensue.planning.latency import Timings
-from ensue.runtime.adapting import Adaptation, read_adapt
+from ensue.runtime.adaptation import Adaptation, read_adapt
 
 QUERY = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.y < c.y WITHIN 10s"
 TIMINGS = Timings(predicate=2e-5, result=2e-4, insert=5e-4)

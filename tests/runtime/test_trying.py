@@ -16,10 +16,11 @@ from ensue.language import parse_query
 from ensue.options import Options
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import engine as engine_module
-from ensue.runtime.compiling import make_evaluator
+from ensue.runtime.compiling import make_evaluator, make_rivals
 from ensue.runtime.engine import Engine
+from ensue.runtime.evaluator import Evaluator
 from ensue.runtime.strings import StringTable
-from ensue.runtime.trying import Trial, try_plans
+from ensue.runtime.trying import Race, run_race
 
 ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
 
@@ -31,53 +32,95 @@ def rare_first(events: int) -> pa.Table:
     return pa.table({"type": np.array(list("ABC"))[kinds], "ts": np.arange(events), "x": dice.random(events)})
 
 
-def tried(order: str, other: str, options: Options, events: int = 12_000) -> Trial | None:
+def race(options: Options, *orders: str, events: int = 12_000) -> Race | None:
+    """A race of orders, the first one in use."""
     intake, strings = Intake(ts="ts"), StringTable()
     batch = intake.push(rare_first(events))
     assert intake.schema is not None
-    plans = [Plan((left_deep(names, stored=True),)) for names in (order, other)]
-    old, new = (make_evaluator(parse_query(ALL), intake.schema, strings, options, plan) for plan in plans)
-    return try_plans(old, new, [batch], strings)
+    plans = [Plan((left_deep(names, stored=True),)) for names in orders]
+    used = make_evaluator(parse_query(ALL), intake.schema, strings, options, plans[0])
+    return run_race(make_rivals(used, plans, strings), [batch], strings)
 
 
 def test_the_plan_with_less_to_do_is_quicker() -> None:
-    ensue.run(rare_first(2_000), ALL)  # to load kernels is not part of the trial
-    slower, quicker = tried("abc", "cba", Options()), tried("cba", "abc", Options())
-    assert slower is not None and slower.ratio > 1.5
-    assert quicker is not None and quicker.ratio < 0.7
-    assert slower.events > 128
+    ensue.run(rare_first(2_000), ALL)  # to load kernels is not part of the race
+    stays, goes = race(Options(), "abc", "cba"), race(Options(), "cba", "abc")
+    assert stays is not None and stays.ratio(1) > 1.5 and stays.first == 0
+    assert goes is not None and goes.ratio(1) < 0.7 and goes.first == 1
+    assert stays.events > 128
+
+
+def test_of_several_plans_the_quickest_is_first() -> None:
+    ensue.run(rare_first(2_000), ALL)
+    found = race(Options(), "cba", "bca", "abc")
+    assert found is not None and found.first == 2
+    assert found.times[2] == 1.0 and min(found.times[:2]) > 1.5
+
+
+def test_a_plan_that_falls_behind_drops_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    step = Evaluator.step
+
+    def note(evaluator: Evaluator, state: Any, reading: Any) -> Any:
+        taken.append(str(evaluator.plan))
+        found = step(evaluator, state, reading)
+        evaluator.seconds[0] += 0.1 if str(evaluator.plan).startswith("((c") else 1e-6
+        return found
+
+    monkeypatch.setattr(Evaluator, "step", note)
+    found = race(Options(), "abc", "cba", "bac")
+    assert found is not None and found.times[1] > 50 and min(found.times[0], found.times[2]) == 1.0
+    counts = {plan: taken.count(plan) for plan in taken}
+    assert len(counts) == 3 and sorted(counts.values())[0] == 1 < sorted(counts.values())[1]
 
 
 def test_few_events_tell_nothing() -> None:
-    tried("abc", "cba", Options())  # to load kernels takes longer than that
-    assert tried("abc", "cba", Options(), events=20) is None
+    race(Options(), "abc", "cba")  # to load kernels takes longer than that
+    assert race(Options(), "abc", "cba", events=20) is None
 
 
-def test_a_trial_is_broken_off_when_it_has_taken_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_race_is_broken_off_when_it_has_taken_long(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count()
     monkeypatch.setattr("ensue.runtime.trying.time.thread_time", lambda: 0.04 * next(ticks))  # of building matches, say
-    found = tried("abc", "cba", Options())
+    found = race(Options(), "abc", "cba")
     assert found is not None and found.events == 128, "after the first part"
 
 
 def test_a_plan_that_holds_too_much_is_out_of_question() -> None:
     few = Options(max_partial_matches=500)
-    found = tried("abc", "cba", few)
-    assert found is not None and found.ratio > 1e6
-    assert tried("cba", "abc", few) is None, "nor is the one in use a measure then"
+    found = race(few, "abc", "cba")
+    assert found is not None and found.ratio(1) > 1e6
+    found = race(few, "cba", "abc")
+    assert found is not None and found.first == 1, "also if it is in use"
+    assert race(Options(max_partial_matches=1), "cba", "bca") is None
 
 
-def told(monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float | None]) -> list[tuple[str, str]]:
-    """Let trials tell these, one after the other; the plans that were tried."""
-    asked: list[tuple[str, str]] = []
+@pytest.mark.parametrize(
+    ("times", "first"), [((1.0, 1.2), 0), ((1.03, 1.0), 0), ((1.2, 1.0), 1), ((9.0, 1.2, 1.0), 2), ((1.0, 1.0), 0)]
+)
+def test_who_saves_little_does_not_take_over(times: tuple[float, ...], first: int) -> None:
+    assert Race(1000, 0.01, times).first == first
 
-    def tell(old: Any, new: Any, batches: Any, strings: Any) -> Trial | None:
-        assert batches and old.query is new.query
+
+def test_short_races_must_show_more() -> None:
+    assert Race(1000, 1e-4, (1.2, 1.0)).first == 0
+    assert Race(1000, 1e-4, (2.0, 1.0)).first == 1
+
+
+def told(monkeypatch: pytest.MonkeyPatch, ratios: Sequence[float | None]) -> list[list[str]]:
+    """Let races tell these of the first other plan, one race after the other; the plans that raced."""
+    asked: list[list[str]] = []
+
+    def tell(plans: Sequence[Evaluator], batches: Any, strings: Any) -> Race | None:
+        assert batches and len({one.query for one in plans}) == 1
         ratio = ratios[min(len(asked), len(ratios) - 1)]
-        asked.append((str(old.plan), str(new.plan)))
-        return None if ratio is None else Trial(1, 1.0, ratio)
+        asked.append([str(one.plan) for one in plans])
+        if ratio is None:
+            return None
+        times = [1.0, ratio, *(9.0 for _ in plans[2:])]
+        return Race(1, 1.0, tuple(one / min(times) for one in times))
 
-    monkeypatch.setattr(engine_module, "try_plans", tell)
+    monkeypatch.setattr(engine_module, "run_race", tell)
     return asked
 
 
@@ -107,8 +150,9 @@ def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyP
         engine.push(rare_first(60_000).slice(start, 2_000))
         checks.append(len(asked))
     assert [checks.index(k) for k in (1, 2, 3)] == [0, 4, 12], "after four checks, then after eight"
-    assert asked[3:] == [asked[0][::-1]], "the plan that it took over from, once until the end"
-    assert [entry.replaced for entry in engine.journal] == [False, False, True, False]
+    assert asked[3][:2] == asked[2][1::-1], "the plan that it took over from, four checks later"
+    assert [checks.index(k) for k in (4, 5)] == [16, 24]
+    assert [entry.replaced for entry in engine.journal] == [False, False, True, False, False]
 
 
 def push_parts(engine: Engine, first: int, stop: int) -> Engine:
@@ -127,7 +171,7 @@ def test_the_plan_before_may_be_the_right_one_again(monkeypatch: pytest.MonkeyPa
     engine = push_parts(slow_start(tried=True), 0, 8_000)
     assert len(asked) == 1 and engine.counts.replaced == 1
     engine = push_parts(engine, 8_000, 12_000)
-    assert asked[1] == asked[0][::-1], "after four checks, whatever it costs by statistics"
+    assert asked[1][:2] == asked[0][1::-1], "after four checks, whatever it costs by statistics"
     assert engine.counts.replaced == 2
     assert engine.plan_of("q1") == Plan((left_deep("cba", stored=True),))
 
@@ -138,10 +182,48 @@ def test_where_events_become_slow_other_plans_are_tried_at_once(monkeypatch: pyt
     monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
     events = rare_first(6_000)
     engine.push(events.slice(4_000, 2_000))
-    assert asked[1] == asked[0][::-1], "first the plan before"
-    assert len({new for _, new in asked[1:]}) == 3, "events are three times as slow"
+    assert asked[1][:2] == asked[0][1::-1], "first the plan before"
+    assert len(asked[1]) == 3, "and the third way to join three"
     entry = engine.journal[-1]
     assert "slow" in entry.reason and not entry.replaced and entry.trial == 2.0
+
+
+def test_slow_events_void_what_races_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [2.0])
+    engine = push_parts(slow_start(tried=True), 0, 4_000)
+    assert len(asked) == 1
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 1.5)
+    engine = push_parts(engine, 4_000, 8_000)
+    assert len(asked) == 2 and asked[1][0] == asked[0][0], (
+        "at the first check that found them slow, also after a restart"
+    )
+
+
+def test_a_plan_that_nothing_speaks_against_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [2.0])
+    monkeypatch.setattr("ensue.runtime.adapting._WASTED", 0.0)
+    good = Plan((left_deep("abc", stored=True),))
+    engine = ensue.compile(ALL, plan=good, adapt=ensue.Adaptation(every=2_000, tried=True))
+    for start in range(0, 8_000, 2_000):
+        engine.push(rare_first(8_000).slice(start, 2_000))
+    assert len(asked) == 1 and asked[0][0] == str(good) and len(asked[0]) > 1
+
+
+def test_races_are_over_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def tell(plans: Any, batches: Any, strings: Any) -> None:
+        seen.append((sum(map(len, batches)), int(batches[-1].end[-1])))
+
+    monkeypatch.setattr(engine_module, "run_race", tell)
+    start = {"plan": Plan((left_deep("cba", stored=True),)), "adapt": ensue.Adaptation(every=10_000, tried=True)}
+    engine = ensue.compile(ALL, **start)
+    for first in range(0, 12_000, 3_000):
+        engine.push(rare_first(12_000).slice(first, 3_000))
+    assert seen == [(4_096, 9_999)]
+    engine = ensue.compile(ALL.replace("WITHIN 300", "AND a.x > 0.9 WITHIN 2000"), **start)
+    engine.push(rare_first(10_500))
+    assert seen[1:] == [(6_000, 9_999)], "three windows"
 
 
 def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from ensue.planning.rule_programs import plan_program
 from ensue.planning.rule_spread import find_rule_spread
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adaptation
+from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.rule_adapting import RuleAdapter
 from ensue.spark import detect, detect_with_aside
 from ensue.spark import survey as survey_module

@@ -103,7 +103,7 @@ def _explain_rules(
     from ensue.cli.sources import open_source
     from ensue.pattern.numbers import numeric_columns
     from ensue.rules.program import declared_numbers
-    from ensue.runtime.adapting import Adaptation
+    from ensue.runtime.adaptation import Adaptation
 
     given = None if schema is None else load_schema(schema, columns).columns
     times = (columns.time, *((columns.begin,) if columns.begin else ()))
@@ -131,7 +131,7 @@ def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, o
     from ensue.planning.aggregates import is_counted
     from ensue.planning.explain import explain
     from ensue.planning.objectives import check_objective
-    from ensue.runtime.adapting import Adaptation
+    from ensue.runtime.adaptation import Adaptation
     from ensue.runtime.compiling import check_queries
 
     check_queries(queries, known.schema)

@@ -13,7 +13,7 @@ from ensue.cli.options import objective_option, schema_options
 from ensue.cli.schemas import ColumnNames
 
 if TYPE_CHECKING:
-    from ensue.runtime.adapting import Adaptation
+    from ensue.runtime.adaptation import Adaptation
 
 _LOCAL_ONLY = {
     "late": "--late",
@@ -80,7 +80,7 @@ class RunOptions:
     @property
     def adaptation(self) -> Adaptation | None:
         """How plans are to be adapted."""
-        from ensue.runtime.adapting import Adaptation, read_adapt
+        from ensue.runtime.adaptation import Adaptation, read_adapt
 
         asked = None if self.adapt is None else Adaptation(planner=self.planner, decision=self.adapt)
         return read_adapt(asked, self.objective)

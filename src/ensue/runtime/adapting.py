@@ -11,172 +11,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from ensue.errors import PlanError, StateError
+from ensue.errors import StateError
 from ensue.events.batch import EventBatch
-from ensue.events.schema import DType, Schema, TimeUnit
-from ensue.pattern.normalize import Branch, normalize
+from ensue.events.schema import Schema
+from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Policy, Query, TimeWindow
+from ensue.planning.alternatives import shape_of
 from ensue.planning.comparisons import Planned
-from ensue.planning.decisions import (
-    Always,
-    ByInvariants,
-    Decision,
-    Reason,
-    Static,
-    Threshold,
-    Unconditional,
-    gain_of,
-    load_decision,
-)
-from ensue.planning.distances import TunedDistance
-from ensue.planning.expectation import Expectation, check_known, expect, find_figures
+from ensue.planning.decisions import Always, Decision, Reason, gain_of, load_decision
+from ensue.planning.expectation import Expectation, expect, find_figures
 from ensue.planning.figures import Figures
-from ensue.planning.invariants import Violation, Watch
-from ensue.planning.latency import Timings
-from ensue.planning.objectives import ForLatency, ForThroughput, Objective, ObjectiveName, check_objective
+from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan, dump_plan, load_plan
-from ensue.planning.planners import planner_named
-from ensue.runtime.cadence import Cadence
+from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
-from ensue.runtime.trying import Trial
+from ensue.runtime.trying import Race
 from ensue.runtime.verdicts import Verdicts
 from ensue.runtime.watching import Watcher
 from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
-
-Adapt: TypeAlias = "Literal['invariants', 'threshold', 'unconditional', 'static'] | Adaptation"
-
-_DECISIONS: dict[str, Decision] = {
-    "invariants": ByInvariants(Watch(count=8), TunedDistance(start=0.1), sure=1.0),
-    "threshold": Threshold(0.5),
-    "unconditional": Unconditional(),
-    "static": Static(),
-}
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """How plans are kept fit for the stream.
-
-    `planner` is the name of a planner (rate, greedy, order, zstream, bushy); `decision` says when to plan anew: a name
-    (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
-    a share `budget` of the time, less while they find nothing, or with `every` come each so many events, so that a run
-    can be repeated exactly. Statistics are of the last so many `windows` of the query, and of some events of each type
-    at least: fewer notice a change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by
-    them, and is quicker when both are `tried` on the last events (None: unless `every` is given, for what is measured
-    is never the same twice). `method` says how it takes over, `auto` by cost. `stored`: the plans keep the partial
-    matches of their joins.
-
-    `objective` says what plans are for: throughput, or latency, for which a plan decides by itself what it keeps, and
-    `planner`, `gain`, `tried` and `stored` do not count. That needs the `timings` of the machine: they are measured
-    unless they are given, once in a process or at checks again after so many seconds (`recalibrate`).
-
-    >>> Adaptation(planner="zstream", decision="threshold").decision
-    'threshold'
-    """
-
-    planner: str = "greedy"
-    decision: str | Decision = "invariants"
-    every: int | None = None
-    budget: float = 0.01
-    windows: float = 4.0
-    gain: float = 0.1
-    tried: bool | None = None
-    method: Literal["auto", "replay", "side by side"] = "auto"
-    stored: bool = True
-    objective: ObjectiveName = "throughput"
-    timings: Timings | None = None
-    recalibrate: float | None = None
-
-    def __post_init__(self) -> None:
-        planner_named(self.planner)
-        check_objective(self.objective)
-        if self.recalibrate is not None and not self.recalibrate > 0:
-            raise PlanError(f"to measure again after {self.recalibrate} seconds is to do nothing else: take more")
-        if isinstance(self.decision, str) and self.decision not in _DECISIONS:
-            raise PlanError(f"there is no decision {self.decision!r}: take one of {', '.join(_DECISIONS)}")
-        if self.every is not None and self.every < 1:
-            raise PlanError(f"a check every {self.every} events is none: take 1 or more")
-        if not self.windows > 0:
-            raise PlanError(f"statistics of {self.windows} windows are of nothing: take a number above 0")
-        if not 0 <= self.gain < 1:
-            raise PlanError(f"a plan cannot save a share of {self.gain}: take a number from 0 up to 1")
-        if not 0 < self.budget <= 1:
-            raise PlanError(f"a budget of {self.budget} is no share of the time: take a number above 0, up to 1")
-        if self.method not in ("auto", "replay", "side by side"):
-            raise PlanError(f"there is no method {self.method!r}: take auto, replay or side by side")
-
-    @property
-    def function(self) -> Decision:
-        """The decision function."""
-        return _DECISIONS[self.decision] if isinstance(self.decision, str) else self.decision
-
-    @property
-    def cadence(self) -> Cadence | None:
-        """When to check; None if never."""
-        return None if isinstance(self.function, Static) else Cadence(self.every, self.budget)
-
-    @property
-    def tries(self) -> bool:
-        """Whether plans are tried before they take over."""
-        wanted = self.every is None if self.tried is None else self.tried
-        return wanted and self.objective == "throughput"
-
-    @property
-    def aim(self) -> Objective:
-        """What makes and compares plans; for latency the machine is measured if it has to be."""
-        if self.objective == "throughput":
-            return ForThroughput(planner_named(self.planner), self.stored)
-        timings = self.measured().timings
-        assert timings is not None
-        return ForLatency(timings)
-
-    def measured(self) -> Adaptation:
-        """The same with the timings of this machine, if they are needed and were not given."""
-        if self.objective == "throughput" or self.timings is not None:
-            return self
-        from ensue.runtime.calibration import timings_here
-
-        return replace(self, timings=timings_here(self.recalibrate))
-
-    def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
-        """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""
-        branches = normalize(query)
-        check_known(query, branches, statistics)
-        aim = self.aim
-        figures = find_figures(query, branches, statistics, query_window(query, schema))
-        figures = [one.at_pace(pace_of(schema)) for one in figures]
-        planned = [aim.plan(one) for one in figures]
-        plan = Plan(tuple(aim.ready(one.tree) for one in planned))
-        decisions = [self.function.armed(one, found) for one, found in zip(figures, planned, strict=True)]
-        return plan, expect(query, branches, schema, plan, figures, statistics, decisions, aim)
-
-
-def pace_of(schema: Schema) -> float:
-    """How many units of the time column pass in a second, if events come as they happen."""
-    if schema.columns[schema.time] is not DType.INT:
-        return 1e6
-    return {TimeUnit.US: 1e6, TimeUnit.MS: 1e3, TimeUnit.S: 1.0}[schema.unit]
-
-
-def read_adapt(adapt: Adapt | bool | None, objective: str = "throughput") -> Adaptation | None:
-    """What a user says about adaptation: a decision's name, True for the default, or all of it.
-
-    Plans for latency need to know the stream, so that this objective alone is to adapt too.
-
-    >>> read_adapt(None, "latency").objective, read_adapt(None)
-    ('latency', None)
-    """
-    wanted = check_objective(objective)
-    if isinstance(adapt, str):
-        adapt = Adaptation(decision=adapt)
-    found = Adaptation() if adapt is True else None if adapt is None or adapt is False else adapt
-    return found if wanted == "throughput" else replace(found or Adaptation(), objective=wanted)
 
 
 @dataclass(frozen=True)
@@ -225,19 +83,18 @@ class Entry:
 
 Replace: TypeAlias = Callable[[Plan, Method], int]
 """Lets a plan take over; gives the number of events that were gone through again."""
-Try: TypeAlias = Callable[[Plan, Plan], Trial | None]
-"""Runs the plan in use and another one over the last events; None if that tells nothing."""
-TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Plan, Plan], Trial | None]
+Try: TypeAlias = Callable[[Sequence[Plan]], Race | None]
+"""Lets plans race over the last events, the one in use first; None if that tells nothing."""
+TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Sequence[Plan]], Race | None]
 """The same over events that are given."""
 
-_TRIED_AGAIN = Always("another plan was slower when it was tried some checks ago")
 _SLOW = Always("events have become slow")
-_FORMER, _MOST_TRIED = 3, 4
-"""How many plans that were in use are remembered, and how many plans are tried at once if events have become slow."""
-_WASTED, _WASTED_SHARE = 0.02, 0.01
-"""Seconds that trials may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
-_MUCH = 2.0
-"""By what factor events must have become slower for plans to be tried that nothing else speaks for."""
+_UNTRIED = Always("the plan in use has not been tried beside others yet")
+_TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
+_FORMER, _RACED = 3, 6
+"""How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
+_WASTED, _WASTED_SHARE = 0.02, 0.005
+"""Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
 
 
 @dataclass(slots=True)
@@ -276,6 +133,7 @@ class Replanner:
         self._known: Statistics | None = None  # at the last check
         self._verdicts = Verdicts()
         self._former: dict[str, Plan] = {}  # that were in use, the last one last
+        self._is_slow = False  # events were at the last check
         self._wasted = 0.0  # seconds in trials that nothing came of
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
@@ -301,10 +159,10 @@ class Replanner:
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
-        `look` gives what is known by now, and what of it planners work on, of each branch. Where events have become
-        `slower`, by that factor, it is planned anew whatever the decisions say, if plans can be tried: costs may be
-        wrong. Trials that nothing came of may take a share of the seconds `worked`, the more the slower events have
-        become; else planning is put off.
+        `look` gives what is known by now, and what of it planners work on, of each branch. Costs may be wrong: if plans
+        can be tried, it is planned anew, whatever the decisions say, where events have become `slower`, by that factor,
+        and now and then. Races that nothing came of may take a share of the seconds `worked`, the more the slower
+        events have become; else planning is put off.
         """
         started = time.thread_time()
         self.checks += 1
@@ -314,7 +172,7 @@ class Replanner:
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
-        again = self._find_reason(slower) if try_plans is not None else None
+        again = None if try_plans is None else self._find_reason(slower, worked)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
         decided = time.thread_time()
@@ -324,48 +182,33 @@ class Replanner:
         is_put_off = try_plans is not None and self._wasted > limit
         if is_put_off or all(reason is None for reason in reasons):
             return None
-        number = 0 if again is None else min(max(1, int(slower)), _MOST_TRIED)
-        others = islice(self._others(figures, slower), number)
-        return self._plan_anew(statistics, figures, reasons, others, swap, try_plans, decided)
+        return self._plan_anew(statistics, figures, reasons, again, swap, try_plans, decided)
 
-    def _find_reason(self, slower: float) -> Reason | None:
+    def _find_reason(self, slower: float, worked: float) -> Reason | None:
         """Why to look for another plan if statistics give no reason."""
-        is_due = self._verdicts.is_due(str(self.plan), self.checks)
-        return _SLOW if slower else _TRIED_AGAIN if is_due else None
-
-    def _others(self, figures: Sequence[Figures], slower: float) -> Iterator[Plan]:
-        """Plans to try whatever they cost by statistics, but for those that were slower some checks ago.
-
-        First the ones in use before; where events have become much slower, also some that differ in one branch.
-        """
-        old, now = self.plan, str(self.plan)
-        plans = list(reversed(self._former.values()))
-        if slower >= _MUCH:
-            made = {}
-            for k, one in enumerate(figures):
-                for tree in map(self._aim.ready, self._aim.others(one)):
-                    plan = replace(old, trees=(*old.trees[:k], tree, *old.trees[k + 1 :]))
-                    made[str(plan)] = plan
-            plans += sorted(made.values(), key=partial(self._aim.rank, figures))
-        tried = {now}
-        for plan in plans:
-            if (name := str(plan)) not in tried and self._verdicts.is_open(now, name, self.checks):
-                tried.add(name)
-                yield plan
+        if slower and not self._is_slow:
+            self._verdicts.forget()
+        self._is_slow = slower > 0
+        if self._is_slow:
+            return _SLOW
+        used = shape_of(self.plan)
+        if not self._verdicts.has(used):
+            return _UNTRIED if _WASTED_SHARE * worked > _WASTED else None
+        return _TRIED_AGAIN if self._verdicts.is_due(used, self.checks) else None
 
     def _plan_anew(
         self,
         statistics: Statistics,
         figures: Sequence[Figures],
         reasons: Sequence[Reason | None],
-        others: Iterator[Plan],
+        again: Reason | None,
         swap: Replace,
         try_plans: Try | None,
         started: float,
     ) -> Entry:
         """Plan the branches for which there is a reason; let the plan take over if it is better.
 
-        If it is not, one of the `others` may be: they are tried.
+        If plans are tried, it races with the one in use and with others, and the quickest takes over.
         """
         old = self.plan
         planned = [
@@ -373,41 +216,39 @@ class Replanner:
         ]
         trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
         new = Plan(tuple(map(self._aim.ready, trees)), old.index)
-        is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
-        gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
-        old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
-        is_cheaper = new_rank < old_rank
-        misled = self._verdicts.misled(str(old), str(new), self.checks)
-        is_better = misled * new_rank < (1.0 - gain) * old_rank
-        is_better |= new_rank == old_rank and not is_ready and misled <= 1.0
+        is_promising = self._is_promising(figures, new)
+        rivals = [new] if is_promising and new != old else []
+        if try_plans is not None and (rivals or again is not None):
+            rivals += islice(self._others(figures, rivals[0] if rivals else old), _RACED - len(rivals))
         chosen = time.thread_time()
-        self.spent.planning += chosen - started
-        trial = self._try(figures, new, try_plans) if is_better and new != old else None
-        is_better = is_better if trial is None else trial.is_quicker
+        race = try_plans([old, *rivals]) if try_plans is not None and rivals else None
         tried = time.thread_time()
-        self._arm(figures, planned, reasons, trial, is_cheaper or is_better)
+        plans = [old, *rivals] if race is not None else [old, new]
+        number = race.first if race is not None else int(is_promising)  # of the plan that is in use from now on
+        used = plans[number]
+        if race is not None:
+            self._note_race(figures, race, plans, used)
+            shown = number or min(range(1, len(plans)), key=race.times.__getitem__)
+        else:
+            shown = 1
+        ratio = race.ratio(1) if race is not None and plans[1] == new else None
+        self._arm(figures, planned, reasons, new, used, ratio)
         armed = time.thread_time()
-        self.spent.planning += armed - tried
-        if not is_better or new == old:
-            for new in others:
-                trial = self._try(figures, new, try_plans)
-                is_better = trial is not None and trial.is_quicker
-                if is_better:
-                    break
-        took = time.thread_time() - armed + tried - chosen
-        self.spent.trying += took
-        self._wasted += 0.0 if is_better and new != old else took
-        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, new)
+        self.spent.planning += chosen - started + armed - tried
+        self.spent.trying += tried - chosen
+        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, plans[shown])
+        is_lighter = new_cost <= old_cost if race is None else True  # what is tried takes over only if it is quicker
         method: Method | None = None
         replayed = 0
-        if is_better and new != old:
-            chosen = time.thread_time()
-            method = self._choose(old_cost, new_cost)
-            replayed = swap(new, method)
+        if used != old:
+            method = self._choose(is_lighter)
+            replayed = swap(used, method)
             self._note_former(old)
-            self.plan = new
+            self.plan = used
             self.replaced += 1
-            self.spent.replacing += time.thread_time() - chosen
+            self.spent.replacing += time.thread_time() - armed
+        else:
+            self._wasted += tried - chosen
         self.planned += 1
         reason = next(found for found in reasons if found is not None)
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
@@ -418,25 +259,50 @@ class Replanner:
             left=values[0],
             right=values[1],
             old=str(old),
-            new=str(new),
+            new=str(plans[shown]),
             old_cost=old_cost,
             new_cost=new_cost,
             method=method,
             seconds=time.thread_time() - started,
             replayed=replayed,
-            trial=None if trial is None else trial.ratio,
+            trial=None if race is None else race.ratio(shown),
             statistics=statistics.to_json(),
         )
 
-    def _try(self, figures: Sequence[Figures], new: Plan, try_plans: Try | None) -> Trial | None:
-        """Try a plan in the place of the one in use; None if plans are not tried, or that tells nothing."""
+    def _is_promising(self, figures: Sequence[Figures], new: Plan) -> bool:
+        """Whether statistics, and what races have told, speak for a plan in the place of the one in use."""
         old = self.plan
-        trial = None if try_plans is None else try_plans(old, new)
-        if trial is not None:
-            rank = self._aim.rank(figures, old)
-            expected = self._aim.rank(figures, new) / rank if rank > 0 else 1.0  # 0: no event of the query has come yet
-            self._verdicts.add(str(old), str(new), trial, expected, self.checks)
-        return trial
+        gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
+        old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
+        misled = self._verdicts.misled(shape_of(old), shape_of(new), self.checks)
+        is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
+        is_better = misled * new_rank < (1.0 - gain) * old_rank
+        return is_better or (new_rank == old_rank and not is_ready and misled <= 1.0)
+
+    def _others(self, figures: Sequence[Figures], base: Plan) -> Iterator[Plan]:
+        """Plans to try whatever they cost by statistics, but for those that were slower some checks ago.
+
+        First the ones in use before, then those that differ in one branch from `base`, which is tried too.
+        """
+        made = {}
+        for k, one in enumerate(figures):
+            for tree in map(self._aim.ready, self._aim.others(one)):
+                plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
+                made[str(plan)] = plan
+        used = shape_of(self.plan)
+        seen = {used, shape_of(base)}
+        for plan in (*reversed(self._former.values()), *sorted(made.values(), key=partial(self._aim.rank, figures))):
+            if (shape := shape_of(plan)) not in seen and self._verdicts.is_open(used, shape, self.checks):
+                seen.add(shape)
+                yield plan
+
+    def _note_race(self, figures: Sequence[Figures], race: Race, plans: Sequence[Plan], used: Plan) -> None:
+        """Remember how much slower the others were than the plan that is in use from now on."""
+        rank, times = self._aim.rank(figures, used), race.times[plans.index(used)]
+        for plan, one in zip(plans, race.times, strict=True):
+            if plan != used:
+                expected = self._aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
+                self._verdicts.add(shape_of(used), shape_of(plan), one / times, expected, self.checks)
 
     def _note_former(self, plan: Plan) -> None:
         self._former.pop(str(plan), None)
@@ -444,29 +310,35 @@ class Replanner:
         while len(self._former) > _FORMER:
             del self._former[next(iter(self._former))]
 
-    def _choose(self, old_cost: float, new_cost: float) -> Method:
+    def _choose(self, is_lighter: bool) -> Method:
         """How the new plan takes over: by going through a window again, or by running both for a window."""
         if self.adaptation.method != "auto":
             return self.adaptation.method
-        return "replay" if new_cost <= old_cost else "side by side"
+        return "replay" if is_lighter else "side by side"
 
     def _arm(
         self,
         figures: Sequence[Figures],
         planned: Sequence[Planned | None],
         reasons: Sequence[Reason | None],
-        trial: Trial | None,
-        is_better: bool,
+        new: Plan,
+        used: Plan,
+        ratio: float | None,
     ) -> None:
+        """Let the decisions learn from what came of planning, and watch what the new plan rests on.
+
+        `used` is the plan in use from now on, `ratio` how many times as long as the old one the new one took.
+        """
+        is_dearer = self._aim.rank(figures, used) > self._aim.rank(figures, new)
         for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
-                tree = self._aim.bare(self.plan.trees[k])
                 learned = self._decisions[k]
-                if trial is None:
-                    learned = learned.after(reason, gain_of(one, tree, found.tree, found.measure))
-                elif trial.ratio < 1.0:  # a plan that is slower has its verdict: the comparison was right to break
-                    learned = learned.after(reason, 1.0 - trial.ratio)
-                self._decisions[k] = learned.armed(one, found, None if is_better else tree)
+                if ratio is None:
+                    old = self._aim.bare(self.plan.trees[k])
+                    learned = learned.after(reason, gain_of(one, old, found.tree, found.measure))
+                elif ratio < 1.0:  # a plan that is slower has its verdict: the comparison was right to break
+                    learned = learned.after(reason, 1.0 - ratio)
+                self._decisions[k] = learned.armed(one, found, None if is_dearer else self._aim.bare(used.trees[k]))
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump_decisions(self) -> dict[str, Any]:
@@ -478,6 +350,7 @@ class Replanner:
             "verdicts": self._verdicts.dump(),
             "former": [dump_plan(plan) for plan in self._former.values()],
             "wasted": self._wasted,
+            "slow": self._is_slow,
             "rule": self._rule(),
         }
 
@@ -491,6 +364,7 @@ class Replanner:
         """Take up what `dump_decisions` gave; by another rule, or from unknown statistics, it is planned anew."""
         self.checks, self.planned, self.replaced = state["counts"]
         self._wasted = state.get("wasted", 0.0)
+        self._is_slow = state.get("slow", False)
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
             self._verdicts = Verdicts(state.get("verdicts", ()))

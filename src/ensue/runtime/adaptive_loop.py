@@ -16,7 +16,8 @@ import pyarrow as pa
 from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.planning.plan import Plan
-from ensue.runtime.adapting import Adaptation, Adapter, Entry, Spent, TryOn
+from ensue.runtime.adaptation import Adaptation
+from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore

@@ -109,9 +109,13 @@ def assemble(
     schema: Schema,
     strings: StringTable,
     common: Sequence[CommonLeaf] = (),
+    analyses: Sequence[Conditions] | None = None,
 ) -> Assembly:
-    """Assemble a plan for the ANY policy; events of common leaves are read where they lie."""
-    return Assembler(query, branches, schema, strings, common).finish(plan)
+    """Assemble a plan for the ANY policy; events of common leaves are read where they lie.
+
+    `analyses` are the conditions of the branches taken apart, if that has been done.
+    """
+    return Assembler(query, branches, schema, strings, common, analyses).finish(plan)
 
 
 class Assembler:
@@ -124,8 +128,10 @@ class Assembler:
         schema: Schema,
         strings: StringTable,
         common: Sequence[CommonLeaf] = (),
+        analyses: Sequence[Conditions] | None = None,
     ) -> None:
         self.query = query
+        self.analyses = analyses or [analyze(query, branch, schema) for branch in branches]
         self.branches = branches
         self.schema = schema
         self.strings = strings
@@ -380,11 +386,10 @@ class Assembler:
         self.index = plan.index
         slots = {v.name: k for k, v in enumerate(v for v in self.variables if v.kleene)}
         prepared: list[BranchParts] = []
-        analyses = [analyze(self.query, branch, self.schema) for branch in self.branches]
-        for analysis in analyses:  # bits of negated leaves come first: an event refutes before it completes
+        for analysis in self.analyses:  # bits of negated leaves come first: an event refutes before it completes
             for absence in analysis.absences:
                 self.leaf(absence.negation.type, absence.filter, True)
-        for number, (branch, analysis) in enumerate(zip(self.branches, analyses, strict=True)):
+        for number, (branch, analysis) in enumerate(zip(self.branches, self.analyses, strict=True)):
             lists = frozenset(v.name for v in branch.variables if v.kleene)
             pool = list(analysis.conditions)
             for i, a in enumerate(branch.variables):

@@ -20,6 +20,7 @@ from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.pattern.types import fold_duration
 from ensue.planning.aggregates import Choice, Method
 from ensue.planning.common import CommonLeaf
+from ensue.planning.conditions import analyze
 from ensue.planning.default import default_plan
 from ensue.planning.plan import Plan, check_plan
 from ensue.rules.program import Program, Rule, Statement
@@ -157,3 +158,17 @@ def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[
     if not isinstance(window, TimeWindow) or window.duration.amount < 0:
         raise PlanError(f"the allowed lateness is {lateness}; it is a duration such as '10s', and not negative")
     return lambda schema: math.ceil(fold_duration(window.duration, schema))
+
+
+def make_rivals(evaluator: Evaluator, plans: Sequence[Plan], strings: StringTable) -> list[Evaluator]:
+    """Evaluators of the same query by other plans, each with all of its leaves for itself."""
+    query, branches, schema = evaluator.query, evaluator.branches, evaluator.schema
+    analyses = [analyze(query, branch, schema) for branch in branches]
+    made = []
+    for plan in plans:
+        if plan == evaluator.plan and not evaluator.shares:
+            assembly = evaluator.assembly
+        else:
+            assembly = assemble(query, branches, plan, schema, strings, analyses=analyses)
+        made.append(Evaluator(query, evaluator.name, branches, plan, schema, assembly, evaluator.options))
+    return made

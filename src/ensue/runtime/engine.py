@@ -21,7 +21,8 @@ from ensue.pattern.query import Query
 from ensue.planning.aggregates import Choice, dump_choice
 from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan
-from ensue.runtime.adapting import Adapt, Adapter, Entry, Spent, TryOn, read_adapt
+from ensue.runtime.adaptation import Adapt, read_adapt
+from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
 from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
@@ -32,6 +33,7 @@ from ensue.runtime.compiling import (
     Queries,
     check_queries,
     make_evaluator,
+    make_rivals,
     plans_by_name,
     read_lateness,
     read_queries,
@@ -47,7 +49,7 @@ from ensue.runtime.rows import RowStore
 from ensue.runtime.single import EventPath
 from ensue.runtime.snapshot import pack, unpack
 from ensue.runtime.strings import StringTable
-from ensue.runtime.trying import Trial, try_plans
+from ensue.runtime.trying import Race, run_race
 
 _TIDY_EVERY = 8192
 _TIDY_SINGLES = 1024  # events that come one by one: the next one waits, so what is quickly done is done more often
@@ -442,11 +444,8 @@ class Engine(Fed):
     def _try_plans(self, name: str) -> TryOn:
         """How plans of a query are tried: on some events, each with all of its leaves for itself."""
 
-        def try_on(recent: Callable[[], list[EventBatch]], *plans: Plan) -> Trial | None:
-            assert self.schema is not None
-            query = self._lane(name).evaluator.query
-            made = [make_evaluator(query, self.schema, self._strings, self.options, plan) for plan in plans]
-            return try_plans(made[0], made[1], recent(), self._strings)
+        def try_on(recent: Callable[[], list[EventBatch]], plans: Sequence[Plan]) -> Race | None:
+            return run_race(make_rivals(self._lane(name).evaluator, plans, self._strings), recent(), self._strings)
 
         return try_on
 

@@ -25,7 +25,8 @@ from ensue.planning.rule_programs import plan_program, require_bounded
 from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adapt, Entry, read_adapt
+from ensue.runtime.adaptation import Adapt, read_adapt
+from ensue.runtime.adapting import Entry
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.compiling import check_queries, read_lateness
 from ensue.runtime.counts import Counts

@@ -18,7 +18,8 @@ from ensue.planning.rule_programs import plan_program
 from ensue.planning.rules import Optimizations, RulePlan
 from ensue.rules.program import Program
 from ensue.rules.signatures import Signature
-from ensue.runtime.adapting import Adaptation, Entry
+from ensue.runtime.adaptation import Adaptation
+from ensue.runtime.adapting import Entry
 from ensue.runtime.arrivals import Arrivals, BatchReader, DerivedArrivals
 from ensue.runtime.bits import Int64s
 from ensue.runtime.relations import Rows, mark_distinct

@@ -1,19 +1,21 @@
-"""Two plans on the same events: which of them is really quicker.
+"""Plans in a race over the same events: which of them is really the quickest.
 
 Costs count partial matches and take conditions for independent, more or less. Where that misleads, a plan that was to
-save much is slower than the one in use. So before it takes over, both go through the last events, part by part in
-turn, with states of their own that are dropped afterwards.
+save much is slower than the one in use, and one that nothing speaks for is quicker than both. So before a plan takes
+over, all that come into question go through the last events, part by part in turn, with states of their own that are
+dropped afterwards. One that falls behind drops out, so that a race of many costs little more than one of two.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ensue.errors import LimitError
 from ensue.events.batch import EventBatch
-from ensue.runtime.evaluator import Evaluator
+from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
@@ -22,13 +24,14 @@ _FIRST, _LARGEST = 128, 4096
 _ENOUGH = 3e-3
 """Seconds of the processor after which it is known which plan is quicker."""
 _MOST = 5e-2
-"""Seconds that a trial may take, however long a window is and however slow both plans are."""
+"""Seconds that a race may take, however long a window is and however slow all plans are."""
 _SLOW = _MOST / 8
 """Seconds that a part of it should take at most."""
 _LEAST = 1e-4
 """Less than this says nothing."""
-_CLEAR = 2.0
-"""By what factor one plan has to be slower, and by `_ENOUGH` seconds, for it to be clear before states are full."""
+_BEHIND, _FAR_BEHIND, _SOME = 1.5, 2.0, 1e-3
+"""By what factor a plan has to be slower than the quickest, and by how many seconds more, to drop out: once states are
+full, and before."""
 _SAVED, _DOUBT = 0.05, 5e-5
 """The share of the time that a plan has to save when it is tried, and how many seconds more: short times swing."""
 _OUT_OF_QUESTION = 1e9
@@ -36,66 +39,104 @@ _OUT_OF_QUESTION = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What two plans took for some events: seconds in kernels."""
+class Race:
+    """How many times as long as the quickest each of some plans took for some events, the one in use first.
+
+    `seconds` is what the quickest took in kernels.
+    """
 
     events: int
-    old: float
-    new: float
+    seconds: float
+    times: tuple[float, ...]
 
     @property
-    def ratio(self) -> float:
-        """How many times as long the new plan took."""
-        return self.new / self.old
+    def first(self) -> int:
+        """The number of the quickest plan that takes over, 0 if the one in use stays: none saves enough."""
+        quickest = self.times.index(min(self.times))
+        saved = self.times[quickest] <= (1.0 - _SAVED) * self.times[0] - _DOUBT / self.seconds
+        return quickest if saved else 0
 
-    @property
-    def is_quicker(self) -> bool:
-        """Whether the new plan saves enough to take over."""
-        return self.new <= (1.0 - _SAVED) * self.old - _DOUBT
+    def ratio(self, number: int) -> float:
+        """How many times as long as the plan in use another one took."""
+        return self.times[number] / self.times[0]
 
 
-def try_plans(old: Evaluator, new: Evaluator, batches: Sequence[EventBatch], strings: StringTable) -> Trial | None:
-    """Run two evaluators of a query over some events; None if they are too few to tell.
+def run_race(plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings: StringTable) -> Race | None:
+    """Run evaluators of a query over some events; None if these are too few to tell.
 
     Until a window has passed, states are not as full as they are in the stream; what that takes is not counted, unless
     there is nothing else. A plan that holds more partial matches than it may is out of question.
     """
-    old, new = _alone(old), _alone(new)
-    states = old.new_state(), new.new_state()
-    spent, counted = [0.0, 0.0], [0.0, 0.0]  # by the old and the new plan: all in all, and once states were full
+    runners = [_Runner(one) for one in plans]
+    running = list(runners)
+    full = int(batches[0].end[0]) + (plans[0].assembly.window or 0) if batches else 0
     events = 0
-    full = int(batches[0].end[0]) + (old.assembly.window or 0) if batches else 0
     parts = _Parts(batches)
     started = time.thread_time()  # what matches take to be put together counts too, though it tells nothing of plans
     for number, part in enumerate(parts):
-        reading = Reading(part, old.schema, strings)
-        until = int(part.end[-1])
-        is_full = int(part.end[0]) >= full
         begun = time.thread_time()
-        for k in (0, 1) if number % 2 else (1, 0):
-            evaluator, state = (old, new)[k], states[k]
-            before = evaluator.seconds[0]
-            try:
-                evaluator.step(state, reading)
-                evaluator.advance(state, until, evaluator.ranks(strings), ended=False)
-            except LimitError:
-                return Trial(events, 1.0, _OUT_OF_QUESTION) if k == 1 else None
-            took = evaluator.seconds[0] - before
-            spent[k] += took
-            counted[k] += took if is_full else 0.0
+        reading = Reading(part, plans[0].schema, strings)
+        is_full = int(part.end[0]) >= full
+        turn = number % len(running)
+        for runner in (*running[turn:], *running[:turn]):
+            runner.take(reading, int(part.end[-1]), is_full=is_full)
         events += len(part)
-        is_clear = min(counted) > _ENOUGH or max(spent) > _CLEAR * min(spent) + _ENOUGH
+        running = _drop_out(running)
         now = time.thread_time()
-        if is_clear or now - started > _MOST:
+        if len(running) < 2 or min(one.counted for one in running) > _ENOUGH or now - started > _MOST:
             break
         parts.is_slow = now - begun > _SLOW
-    taken = counted if min(counted) > _LEAST else spent
-    return Trial(events, max(taken[0], 1e-9), taken[1]) if max(taken) > _LEAST else None
+    if not running:
+        return None
+    counts = min(one.counted for one in running) > _LEAST
+    taken = [one.counted if counts else one.spent for one in running]
+    if len(running) == len(runners) and max(taken) <= _LEAST:
+        return None
+    least = max(min(taken), 1e-9)
+    for runner, seconds in zip(running, taken, strict=True):
+        runner.times = seconds / least
+    return Race(events, least, tuple(one.times for one in runners))
 
 
-def _alone(evaluator: Evaluator) -> Evaluator:
-    """The same with a clock of its own, and without a limit of matches: they are dropped at once."""
-    return replace(evaluator, options=replace(evaluator.options, max_matches=None, on_limit="error"), seconds=[0.0])
+class _Runner:
+    """A plan in a race, and what it has taken."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        # A clock of its own, and no limit of matches: they are dropped at once.
+        options = replace(evaluator.options, max_matches=None, on_limit="error")
+        self._evaluator = replace(evaluator, options=options, seconds=[0.0])
+        self._state: State = self._evaluator.new_state()
+        self.spent = self.counted = 0.0  # seconds: all in all, and once states were full
+        self.times = 1.0  # as long as the quickest
+
+    def take(self, reading: Reading, until: int, *, is_full: bool) -> None:
+        """Take a part of the events in."""
+        evaluator, before = self._evaluator, self._evaluator.seconds[0]
+        try:
+            evaluator.step(self._state, reading)
+            evaluator.advance(self._state, until, evaluator.ranks(reading.strings), ended=False)
+        except LimitError:
+            self.spent = self.counted = math.inf
+        else:
+            took = evaluator.seconds[0] - before
+            self.spent += took
+            self.counted += took if is_full else 0.0
+
+
+def _drop_out(running: Sequence[_Runner]) -> list[_Runner]:
+    """Those that are still in the race; of the others it is noted how far behind they were."""
+    spent, counted = min(one.spent for one in running), min(one.counted for one in running)
+    staying = []
+    for one in running:
+        if one.spent == math.inf:
+            one.times = _OUT_OF_QUESTION
+        elif one.counted > _BEHIND * counted + _SOME and counted > _LEAST:
+            one.times = one.counted / counted
+        elif one.spent > _FAR_BEHIND * spent + _SOME:
+            one.times = one.spent / max(spent, _LEAST)
+        else:
+            staying.append(one)
+    return staying
 
 
 class _Parts:

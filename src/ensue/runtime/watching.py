@@ -26,8 +26,8 @@ _MOST_HELD = 1 << 17
 """How many events are held at most until the next look."""
 _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
-_TRIED, _TRIED_WINDOWS = 8192, 3
-"""How many events plans are tried on, and how many windows, at least."""
+_TRIED, _TRIED_WINDOWS = 4096, 3
+"""How many of the last events plans are tried on, and how many windows, at least: older ones may be of another kind."""
 _SAMPLING = Sampling(pairs=2048, every=_MOST_HELD)
 
 
@@ -78,11 +78,17 @@ class Watcher:
         def find() -> list[EventBatch]:
             batches = held or rows.batches(0)
             back = int(batches[-1].end[-1]) - _TRIED_WINDOWS * self._back / self._reach.windows if batches else 0
-            first, number = len(batches), 0
-            while first and (number < _TRIED or batches[first - 1].end[-1] > back):
-                first -= 1
-                number += len(batches[first])
-            return batches[first:]
+            kept: list[EventBatch] = []
+            number = 0
+            for batch in reversed(batches):
+                late = int(batch.end.searchsorted(back, side="right"))
+                start = min(late, max(0, len(batch) - max(0, _TRIED - number)))
+                if start < len(batch):
+                    kept.append(batch.slice(start, len(batch)) if start else batch)
+                    number += len(kept[-1])
+                if start:
+                    break
+            return kept[::-1]
 
         return find
 

@@ -20,7 +20,7 @@ from ensue.pattern.query import Query
 from ensue.planning.objectives import ObjectiveName
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adapt, Adaptation, read_adapt
+from ensue.runtime.adaptation import Adapt, Adaptation, read_adapt
 from ensue.runtime.compiling import Queries, read_lateness, read_program, require_windows
 from ensue.spark.batch import detect_batch
 from ensue.spark.counts import RunCounts

@@ -15,7 +15,7 @@ from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
-from ensue.runtime.adapting import Adaptation, read_adapt
+from ensue.runtime.adaptation import Adaptation, read_adapt
 from ensue.runtime.compiling import read_program
 from ensue.spark.settings import (
     FILE_FORMATS,

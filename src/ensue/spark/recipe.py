@@ -11,7 +11,7 @@ from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.query import Query
 from ensue.rules.program import Program, Statement
-from ensue.runtime.adapting import Adaptation
+from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.engine import Engine
 from ensue.runtime.making import make_engine
 from ensue.runtime.matches import Matches, conform

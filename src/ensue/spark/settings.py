@@ -11,7 +11,7 @@ from ensue.options import Options
 from ensue.pattern.nearest import did_you_mean
 from ensue.pattern.query import Query
 from ensue.rules.program import Program, Statement
-from ensue.runtime.adapting import Adaptation
+from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.compiling import require_windows
 
 SOURCE_FORMATS = ("parquet", "csv", "json", "delta", "kafka", "generator")
