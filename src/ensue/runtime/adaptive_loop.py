@@ -18,12 +18,15 @@ from ensue.events.schema import Schema
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
+from ensue.runtime.cadence import Patience
 from ensue.runtime.lanes import Lane, Method
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
 
 Swap: TypeAlias = Callable[[str, Plan, Method], int]
 """Lets a plan of the query with that name take over; gives the number of events that were gone through again."""
+Take: TypeAlias = Callable[[EventBatch, int | None, Patience | None], tuple[Matches, int]]
+"""Takes events in and lets time reach a moment; how many of them it took, for patience may have an end."""
 Part: TypeAlias = tuple[dict[str, Any], list[pa.Table]]
 """A part of a snapshot: JSON-able values and tables."""
 
@@ -72,33 +75,35 @@ class AdaptiveLoop:
         self,
         batch: EventBatch,
         until: int | None,
-        take: Callable[[EventBatch, int | None], Matches],
+        take: Take,
         check: Callable[[int], None],
     ) -> Matches:
         """Take a batch in, by parts if it is long, so that plans can be replaced between them.
 
-        `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked.
+        `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked. Where a
+        part takes much longer than expected, the rest of it waits for a check.
         """
         cadence = self._cadence
         assert cadence is not None
         cadence.work()
-        if cadence.is_far(batch.first, batch.first + len(batch), self._reach):  # as most of the time
-            matches = take(batch, until)
-            cadence.rest()
-            return matches
         found = []
-        start = 0
+        start, end = 0, len(batch)
+        is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
         while True:
-            stop = cadence.cut(batch.first + start, batch.first + len(batch)) - batch.first
-            last = stop >= len(batch)
-            part = batch if last and start == 0 else batch.slice(start, stop)
-            found.append(take(part, until if last else int(part.end[-1])))
-            for adapter in self.adapters.values():
-                adapter.watcher.observe(part)
-            if cadence.is_due(batch.first + stop):
-                check(batch.first + stop)
-            start = stop
-            if last:
+            stop = end if is_far else cadence.cut(batch.first + start, batch.first + end) - batch.first
+            part = batch if start == 0 and stop == end else batch.slice(start, stop)
+            last = until if stop == end else int(part.end[-1])
+            matches, taken = take(part, last, cadence.patience(len(part)))
+            found.append(matches)
+            is_urgent = taken < len(part)
+            if is_urgent or not is_far:
+                part = part.slice(0, taken) if is_urgent else part
+                for adapter in self.adapters.values():
+                    adapter.watcher.observe(part)
+                if cadence.is_due(part.first + taken, is_urgent=is_urgent):
+                    check(part.first + taken)
+            start, is_far = start + taken, False
+            if start >= end:
                 cadence.rest()
                 return found[0] if len(found) == 1 else Matches.concat(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 _FIRST_CHECK = 2048
 _MOST_EVENTS = 1 << 22
@@ -22,6 +22,19 @@ _SLOWER, _SPAN = 1.3, 5.0
 """By what factor events must have become slower to be looked at sooner, and for how many times a check's cost."""
 _SOONER, _SOONEST = 2.5, 50.0
 """How many times the budget a check may then be, times that factor, and at most."""
+
+
+_PATIENT = 2.0
+"""How many times as long as expected events may take before the rest of them has to wait for a check."""
+_LOOK, _LOOKS = 1e-3, 16
+"""Seconds of work after which the clock is looked at in between, and how often at most in a batch."""
+
+
+class Patience(NamedTuple):
+    """How many seconds some events may take before the rest has to wait, and into how many parts to cut them."""
+
+    seconds: float
+    looks: int
 
 
 class Cadence:
@@ -104,6 +117,17 @@ class Cadence:
         found = self._slower(next_event, self._working()) if self._every is None else 0.0
         return found if found > _SLOWER else 0.0
 
+    def patience(self, events: int) -> Patience | None:
+        """How long some events may take, for a plan may no longer fit from one event to the next; None: for ever.
+
+        That is twice as long as expected, and as much more as it takes to say that events have become slow.
+        """
+        if self._every is not None or not self._pace:
+            return None
+        expected = self._pace * events
+        looks = min(max(2, int(expected / _LOOK)), _LOOKS)
+        return Patience(_PATIENT * expected + _SPAN * self._cost, looks)
+
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
 
@@ -115,8 +139,11 @@ class Cadence:
         end = min(max(self.next, first + _FIRST_CHECK), first + _LONGEST, stop)
         return stop if 2 * (stop - end) < end - first else end
 
-    def is_due(self, next_event: int) -> bool:
-        """Whether a check is to be made now: enough events have come, or its cost is a small share of the time."""
+    def is_due(self, next_event: int, *, is_urgent: bool = False) -> bool:
+        """Whether a check is to be made now: enough events have come, or its cost is a small share of the time.
+
+        It is also if it `is_urgent`, for events took longer than they may.
+        """
         if self._every is not None:
             return next_event >= self.next
         came = next_event - self._last
@@ -124,7 +151,7 @@ class Cadence:
             return False
         worked = self._working()
         lacking = self._cost / self._share - worked
-        if lacking <= 0 or self._is_slower(next_event, worked):
+        if lacking <= 0 or is_urgent or self._is_slower(next_event, worked):
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
         return False

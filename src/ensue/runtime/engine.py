@@ -28,6 +28,7 @@ from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.compiling import (
     Queries,
@@ -292,30 +293,38 @@ class Engine(Fed):
         if self._rows is None:
             self._bind(schema)
         if not self._loop.is_on:
-            return self._take(batch, until)
+            return self._take(batch, until)[0]
         return self._loop.take(batch, until, self._take, self._check_plans)
 
-    def _take(self, batch: EventBatch, until: int | None) -> Matches:
-        assert self._rows is not None
+    def _take(self, batch: EventBatch, until: int | None, patience: Patience | None = None) -> tuple[Matches, int]:
+        """Take events in; how many of them: with patience a single query may stop at one, and time there."""
+        assert self._rows is not None and self.schema is not None
         self._count_singles()
         self._pause = 0
-        known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
+        blocks: list[MatchBlock | AggregateBlock] = []
+        ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
+        reading = Reading(batch, self.schema, self._strings)
+        is_taken = False
+        if patience is not None and len(ways) == 1 and isinstance(lane := ways[0], Lane) and not lane.retiring:
+            found, taken = lane.step_within(reading, patience)
+            blocks += found
+            is_taken = True
+            if taken < len(batch):
+                batch = batch.slice(0, taken)
+                until = int(batch.end[-1])
         if len(batch):
+            known = np.array([name in self._types for name in batch.type_names], dtype=np.bool_)
             keep = known.take(batch.type_codes)
             self._ignored += int(len(batch) - keep.sum())
             self._rows.append(batch, keep)
-        blocks: list[MatchBlock | AggregateBlock] = []
         watermark = self._intake.watermark if until is None else until
         self._taken = max(self._taken, batch.first + len(batch))
         if watermark is not None:
             self._time = watermark
-        assert self.schema is not None
-        reading = Reading(batch, self.schema, self._strings)
         if self._common:
             self._store_common(self._common.take(reading))
-        ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
         for way in ways:
-            blocks += way.step(reading)
+            blocks += way.step(reading) if not is_taken else ()
             if watermark is not None:
                 blocks += [block for block in way.advance(watermark, self._strings) if len(block)]
         result = self._result(blocks)
@@ -324,7 +333,7 @@ class Engine(Fed):
         if self._since_tidy >= _TIDY_EVERY:
             self._tidy()
         self._check_memory()
-        return result
+        return result, len(batch)
 
     def _store_common(self, rows: Sequence[tuple[int, Int64s]]) -> None:
         """Store new events of common leaves, for all queries to look at."""

@@ -21,6 +21,7 @@ from ensue.runtime import layout as at
 from ensue.runtime.arena import header, index_room, new_arena, resized, rows_of
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
+from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.decoding import decode, written
 from ensue.runtime.pool import LARGE, Pool
@@ -112,6 +113,34 @@ class Evaluator:
         """Take a batch of events in; the matches that are known now."""
         prepared = prepare(self.assembly, reading)
         return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(reading.strings))
+
+    def step_within(self, state: State, reading: Reading, patience: Patience) -> tuple[list[MatchBlock], int]:
+        """Take a batch in by parts, as many as patience allows: the matches, and how many of the events were taken."""
+        from ensue.runtime.kernels.step import step
+
+        prepared = prepare(self.assembly, reading)
+        program, ranks, columns, rows = (
+            self.assembly.program,
+            self.ranks(reading.strings),
+            prepared.columns,
+            prepared.rows,
+        )
+        size = max(1, rows // patience.looks)
+        stop = min(size, rows)
+        end = time.thread_time() + patience.seconds
+
+        def call(arena: Int64s, out: Int64s) -> int:
+            nonlocal stop
+            while (status := step(program, arena, ranks, columns, out, stop)) == at.DONE and stop < rows:
+                if time.thread_time() > end:
+                    break
+                stop = min(stop + size, rows)
+            return int(status)
+
+        state.arena[at.S_ROW] = 0
+        found = self._drive(state, call)
+        batch = reading.batch
+        return found, len(batch) if stop == rows else int(columns[at.T_SEQ, stop]) - batch.first
 
     def ranks(self, strings: StringTable) -> Int64s:
         """The order of strings, for conditions that compare them."""

@@ -18,6 +18,7 @@ from ensue.errors import PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
 from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.blocks import MatchBlock, first_events, select_matches
+from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.layout import NULL
@@ -97,6 +98,10 @@ class Lane:
         for old in self.retiring:
             found += [holding_old(block, old.first) for block in old.evaluator.step(old.state, reading)]
         return found
+
+    def step_within(self, reading: Reading, patience: Patience) -> tuple[list[MatchBlock], int]:
+        """Take a batch in, or as much of it as patience allows: the matches, and how many events that was."""
+        return self.evaluator.step_within(self.state, reading, patience)
 
     def advance(self, now: int, strings: StringTable, *, ended: bool = False) -> list[MatchBlock]:
         """Let time reach `now`, or the input end."""
