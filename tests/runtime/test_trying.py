@@ -133,7 +133,7 @@ def slow_start(**settings: Any) -> Engine:
 def test_what_a_trial_tells_decides(monkeypatch: pytest.MonkeyPatch, ratio: float | None, replaced: bool) -> None:
     asked = told(monkeypatch, [ratio])
     engine = slow_start(tried=True)
-    engine.push(rare_first(5_000))
+    engine.push(rare_first(3_000))
     (entry,) = engine.journal
     assert len(asked) == 1
     assert (entry.replaced, entry.trial) == (replaced, ratio)
@@ -201,7 +201,7 @@ def test_slow_events_void_what_races_told_once(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_plan_that_nothing_speaks_against_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = told(monkeypatch, [2.0])
-    monkeypatch.setattr("ensue.runtime.adapting._WASTED", 0.0)
+    monkeypatch.setattr("ensue.runtime.exploring._FIRST", 0.0)
     good = Plan((left_deep("abc", stored=True),))
     engine = ensue.compile(ALL, plan=good, adapt=ensue.Adaptation(every=2_000, tried=True))
     for start in range(0, 8_000, 2_000):
@@ -239,8 +239,8 @@ def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_trials_that_nothing_came_of_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = told(monkeypatch, [2.0])
-    monkeypatch.setattr("ensue.runtime.adapting._WASTED", 1e-12)
-    monkeypatch.setattr("ensue.runtime.adapting._WASTED_SHARE", 0.0)
+    monkeypatch.setattr("ensue.runtime.exploring._WASTED", 1e-12)
+    monkeypatch.setattr("ensue.runtime.exploring._WASTED_SHARE", 0.0)
     engine = push_parts(slow_start(tried=True), 0, 16_000)
     assert len(asked) == engine.counts.planned == 1, "planning is put off, also when the plan might be tried again"
     monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 1e15)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
 from ensue.planning.greedy import RateOrder, join_lists, take_in_turn
-from ensue.planning.plan import Join, Plan, Tree, left_deep
+from ensue.planning.plan import Join, Leaf, Plan, Tree, left_deep
 from ensue.planning.zstream import ZStreamTree
 
 
@@ -24,6 +24,35 @@ def other_trees(figures: Figures) -> Iterator[Tree]:
         yield join_lists(costs, left_deep((first, *order)))[0]
     yield RateOrder().plan(figures).tree
     yield ZStreamTree().plan(figures).tree
+
+
+def near_trees(tree: Tree, figures: Figures) -> Iterator[Tree]:
+    """The trees that differ from one by a step: two of three neighbouring parts are joined first in another way.
+
+    In an order, two that follow each other change places, or are joined before the others. Lists stay where they are.
+
+    >>> from ensue.language import parse_query
+    >>> from ensue.pattern.normalize import normalize
+    >>> from ensue.planning.figures import figures_of
+    >>> from ensue.statistics.snapshot import Statistics
+    >>> query = parse_query("PATTERN SEQ(A a, B b, C c, D d) WITHIN 10")
+    >>> figures = figures_of(normalize(query)[0], 10.0, Statistics.uniform(query))
+    >>> [_shape(tree) for tree in near_trees(left_deep("abcd"), figures)]
+    ['(((a b) d) c)', '((a b) (c d))', '(((a c) b) d)', '(((b c) a) d)']
+    """
+    if not isinstance(tree, Join):
+        return
+    for near, far in ((tree.left, tree.right), (tree.right, tree.left)):
+        if isinstance(near, Join) and not _is_list(far, figures):
+            for one, other in ((near.left, near.right), (near.right, near.left)):
+                if not _is_list(other, figures):
+                    yield Join(Join(one, far, near.stored), other, tree.stored)
+    yield from (Join(one, tree.right, tree.stored) for one in near_trees(tree.left, figures))
+    yield from (Join(tree.left, one, tree.stored) for one in near_trees(tree.right, figures))
+
+
+def _is_list(tree: Tree, figures: Figures) -> bool:
+    return isinstance(tree, Leaf) and tree.variable in figures.shape.lists
 
 
 def shape_of(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from ensue.errors import PlanError
-from ensue.planning.alternatives import other_trees
+from ensue.planning.alternatives import near_trees, other_trees
 from ensue.planning.comparisons import Planned
 from ensue.planning.cost import Costs, plan_cost
 from ensue.planning.eager_lazy import EagerLazy
@@ -27,8 +27,8 @@ class Objective(Protocol):
         """The plan of a branch under some figures."""
         ...
 
-    def others(self, figures: Figures) -> Iterable[Tree]:
-        """Other plans of the branch, for the case that costs are wrong."""
+    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
+        """Other plans of the branch than the one in use, for the case that costs are wrong."""
         ...
 
     def ready(self, tree: Tree) -> Tree:
@@ -59,9 +59,9 @@ class ForThroughput:
         """The planner's plan."""
         return self.planner.plan(figures)
 
-    def others(self, figures: Figures) -> Iterable[Tree]:
-        """Those of other planners, and greedy ones with other beginnings."""
-        return other_trees(figures)
+    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
+        """Those of other planners, greedy ones with other beginnings, and what is like the one in use."""
+        return (*other_trees(figures), *near_trees(used, figures))
 
     def ready(self, tree: Tree) -> Tree:
         """With joins that store, or do not."""
@@ -97,7 +97,7 @@ class ForLatency:
         """The way to part the variables with the least expected latency."""
         return EagerLazy(self.timings).plan(figures)
 
-    def others(self, figures: Figures) -> Iterable[Tree]:
+    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
         """None: plans are not tried for latency."""
         return ()
 

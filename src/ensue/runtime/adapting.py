@@ -7,10 +7,9 @@ in use; a decision function says when they call for planning anew; a plan that i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,18 +19,17 @@ from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Policy, Query, TimeWindow
-from ensue.planning.alternatives import shape_of
 from ensue.planning.comparisons import Planned
-from ensue.planning.decisions import Always, Decision, Reason, gain_of, load_decision
+from ensue.planning.decisions import Decision, Reason, gain_of, load_decision
 from ensue.planning.expectation import Expectation, expect, find_figures
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
-from ensue.planning.plan import Plan, dump_plan, load_plan
+from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
+from ensue.runtime.exploring import Explorer
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Race
-from ensue.runtime.verdicts import Verdicts
 from ensue.runtime.watching import Watcher
 from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
@@ -88,13 +86,8 @@ Try: TypeAlias = Callable[[Sequence[Plan]], Race | None]
 TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Sequence[Plan]], Race | None]
 """The same over events that are given."""
 
-_SLOW = Always("events have become slow")
-_UNTRIED = Always("the plan in use has not been tried beside others yet")
-_TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
-_FORMER, _RACED = 3, 6
-"""How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
-_WASTED, _WASTED_SHARE = 0.02, 0.005
-"""Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
+_RACED = 6
+"""How many plans are tried at once beside the one in use."""
 
 
 @dataclass(slots=True)
@@ -131,10 +124,7 @@ class Replanner:
         self.checks = self.planned = self.replaced = 0
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
-        self._verdicts = Verdicts()
-        self._former: dict[str, Plan] = {}  # that were in use, the last one last
-        self._is_slow = False  # events were at the last check
-        self._wasted = 0.0  # seconds in trials that nothing came of
+        self._explorer = Explorer()
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -161,8 +151,7 @@ class Replanner:
 
         `look` gives what is known by now, and what of it planners work on, of each branch. Costs may be wrong: if plans
         can be tried, it is planned anew, whatever the decisions say, where events have become `slower`, by that factor,
-        and now and then. Races that nothing came of may take a share of the seconds `worked`, the more the slower
-        events have become; else planning is put off.
+        and now and then, as often as the seconds `worked` allow.
         """
         started = time.thread_time()
         self.checks += 1
@@ -172,29 +161,17 @@ class Replanner:
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
-        again = None if try_plans is None else self._find_reason(slower, worked)
+        again = None
+        if try_plans is not None:
+            again = self._explorer.look(self.plan, self.checks, slower, worked)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
-        limit = (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
-        is_put_off = try_plans is not None and self._wasted > limit
-        if is_put_off or all(reason is None for reason in reasons):
+        if all(reason is None for reason in reasons):
             return None
         return self._plan_anew(statistics, figures, reasons, again, swap, try_plans, decided)
-
-    def _find_reason(self, slower: float, worked: float) -> Reason | None:
-        """Why to look for another plan if statistics give no reason."""
-        if slower and not self._is_slow:
-            self._verdicts.forget()
-        self._is_slow = slower > 0
-        if self._is_slow:
-            return _SLOW
-        used = shape_of(self.plan)
-        if not self._verdicts.has(used):
-            return _UNTRIED if _WASTED_SHARE * worked > _WASTED else None
-        return _TRIED_AGAIN if self._verdicts.is_due(used, self.checks) else None
 
     def _plan_anew(
         self,
@@ -205,7 +182,7 @@ class Replanner:
         swap: Replace,
         try_plans: Try | None,
         started: float,
-    ) -> Entry:
+    ) -> Entry | None:
         """Plan the branches for which there is a reason; let the plan take over if it is better.
 
         If plans are tried, it races with the one in use and with others, and the quickest takes over.
@@ -219,7 +196,8 @@ class Replanner:
         is_promising = self._is_promising(figures, new)
         rivals = [new] if is_promising and new != old else []
         if try_plans is not None and (rivals or again is not None):
-            rivals += islice(self._others(figures, rivals[0] if rivals else old), _RACED - len(rivals))
+            base = rivals[0] if rivals else old
+            rivals += self._explorer.others(self._aim, figures, old, base, self.checks, _RACED - len(rivals))
         chosen = time.thread_time()
         race = try_plans([old, *rivals]) if try_plans is not None and rivals else None
         tried = time.thread_time()
@@ -227,7 +205,7 @@ class Replanner:
         number = race.first if race is not None else int(is_promising)  # of the plan that is in use from now on
         used = plans[number]
         if race is not None:
-            self._note_race(figures, race, plans, used)
+            self._explorer.note(self._aim, figures, plans, race, tried - chosen, self.checks)
             shown = number or min(range(1, len(plans)), key=race.times.__getitem__)
         else:
             shown = 1
@@ -236,6 +214,9 @@ class Replanner:
         armed = time.thread_time()
         self.spent.planning += chosen - started + armed - tried
         self.spent.trying += tried - chosen
+        reason = next(found for found in reasons if found is not None)
+        if reason is again and race is None and used == old:  # there is nothing left to try
+            return None
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, plans[shown])
         is_lighter = new_cost <= old_cost if race is None else True  # what is tried takes over only if it is quicker
         method: Method | None = None
@@ -243,14 +224,11 @@ class Replanner:
         if used != old:
             method = self._choose(is_lighter)
             replayed = swap(used, method)
-            self._note_former(old)
+            self._explorer.note_former(old)
             self.plan = used
             self.replaced += 1
             self.spent.replacing += time.thread_time() - armed
-        else:
-            self._wasted += tried - chosen
         self.planned += 1
-        reason = next(found for found in reasons if found is not None)
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
         return Entry(
             query=self.name,
@@ -274,41 +252,10 @@ class Replanner:
         old = self.plan
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
         old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
-        misled = self._verdicts.misled(shape_of(old), shape_of(new), self.checks)
+        misled = self._explorer.misled(old, new, self.checks)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         is_better = misled * new_rank < (1.0 - gain) * old_rank
         return is_better or (new_rank == old_rank and not is_ready and misled <= 1.0)
-
-    def _others(self, figures: Sequence[Figures], base: Plan) -> Iterator[Plan]:
-        """Plans to try whatever they cost by statistics, but for those that were slower some checks ago.
-
-        First the ones in use before, then those that differ in one branch from `base`, which is tried too.
-        """
-        made = {}
-        for k, one in enumerate(figures):
-            for tree in map(self._aim.ready, self._aim.others(one)):
-                plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
-                made[str(plan)] = plan
-        used = shape_of(self.plan)
-        seen = {used, shape_of(base)}
-        for plan in (*reversed(self._former.values()), *sorted(made.values(), key=partial(self._aim.rank, figures))):
-            if (shape := shape_of(plan)) not in seen and self._verdicts.is_open(used, shape, self.checks):
-                seen.add(shape)
-                yield plan
-
-    def _note_race(self, figures: Sequence[Figures], race: Race, plans: Sequence[Plan], used: Plan) -> None:
-        """Remember how much slower the others were than the plan that is in use from now on."""
-        rank, times = self._aim.rank(figures, used), race.times[plans.index(used)]
-        for plan, one in zip(plans, race.times, strict=True):
-            if plan != used:
-                expected = self._aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
-                self._verdicts.add(shape_of(used), shape_of(plan), one / times, expected, self.checks)
-
-    def _note_former(self, plan: Plan) -> None:
-        self._former.pop(str(plan), None)
-        self._former[str(plan)] = plan
-        while len(self._former) > _FORMER:
-            del self._former[next(iter(self._former))]
 
     def _choose(self, is_lighter: bool) -> Method:
         """How the new plan takes over: by going through a window again, or by running both for a window."""
@@ -347,10 +294,7 @@ class Replanner:
         return {
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
-            "verdicts": self._verdicts.dump(),
-            "former": [dump_plan(plan) for plan in self._former.values()],
-            "wasted": self._wasted,
-            "slow": self._is_slow,
+            "explored": self._explorer.dump(),
             "rule": self._rule(),
         }
 
@@ -363,12 +307,10 @@ class Replanner:
     def load_decisions(self, state: Mapping[str, Any], *, is_known: bool) -> None:
         """Take up what `dump_decisions` gave; by another rule, or from unknown statistics, it is planned anew."""
         self.checks, self.planned, self.replaced = state["counts"]
-        self._wasted = state.get("wasted", 0.0)
-        self._is_slow = state.get("slow", False)
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
-            self._verdicts = Verdicts(state.get("verdicts", ()))
-            self._former = {str(plan): plan for plan in map(load_plan, state.get("former", ()))}
+            if "explored" in state:
+                self._explorer = Explorer.load(state["explored"])
 
 
 class Adapter(Replanner):
