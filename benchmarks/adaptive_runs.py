@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +25,10 @@ from ensue.runtime.blocks import EventLists
 from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector
 
-BATCH = 4096
-MOST_SECONDS = 24.0
+BATCH, TURN = 4096, 16
+"""Events of a batch, and batches that a method takes in before it is another one's turn: with fewer, each of them finds
+in the processor's caches what the others left there; with more, what else the machine does hits one and not another."""
+MOST_SECONDS = 60.0
 """That all methods together may take on a pattern at a time, of the processor's time."""
 HOPELESS, HOPELESS_SECONDS = 3.0, 4.0
 """A method is stopped that has taken so many times as long as the fastest, and so many seconds."""
@@ -203,7 +206,7 @@ class Cell:
         repeats: int = REPEATS,
         most_seconds: float = MOST_SECONDS,
     ) -> list[Outcome]:
-        """All methods over the stream, a batch each in turn: what else the machine does hits them alike.
+        """All methods over the stream, some batches each in turn: what else the machine does hits them alike.
 
         They start from one plan, made from the first of the stream, look at the stream as often as the engine does by
         itself, and all must find the same. One that falls far behind is stopped; after so many seconds all stop where
@@ -227,11 +230,14 @@ class Cell:
         runners = [Runner(name, self.query, plan, planner, one) for name, one in tried.items()]
         gc.collect()
         gc.freeze()  # what all runs have in common is not looked through again, in the time of one of them
-        for number, start in enumerate(range(0, size, BATCH)):
-            part = self.table.slice(start, BATCH)
+        for number, start in enumerate(range(0, size, TURN * BATCH)):
             turn = number % len(runners)
+            parts = [self.table.slice(k, BATCH) for k in range(start, min(start + TURN * BATCH, size), BATCH)]
             for runner in (*runners[turn:], *runners[:turn]):
-                (runner.skip if runner.is_stopped else runner.push)(part)
+                before = runner.seconds
+                for part in parts:
+                    runner.is_stopped |= runner.seconds > before + HOPELESS_SECONDS
+                    (runner.skip if runner.is_stopped else runner.push)(part)
             self._stop_hopeless(runners)
             if sum(runner.seconds for runner in runners if not runner.is_stopped) > most_seconds:
                 break
@@ -264,9 +270,9 @@ MOST_MATCHES = 8
 LEAST_WINDOWS = 48
 """That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
 SLICES, SLICE = 6, 2 * BATCH
-RUN = 2.0
-"""Seconds that a run should take: long enough for some ten checks, and for all patterns in an hour."""
-MOST_TIMES = 16
+RUN = 5.0
+"""Seconds that a run should take: long enough for what happens at three shifts to be a small part of it."""
+MOST_TIMES = 32
 """How many times as many events as windows are fitted to a stream has at most."""
 
 
@@ -284,16 +290,22 @@ def fit_window(dataset: Dataset, pattern: Pattern, events: int, seed: int) -> in
 def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int) -> int:
     """How many events a run of `RUN` seconds takes if the engine adapts by default.
 
-    At least as many as windows are fitted to.
+    At least as many as windows are fitted to. The tenth of the batches that took longest is left out: those after a
+    shift take many times as long, and are as many in a long stream as in a short one.
     """
     query, table = pattern.query(window), dataset.make(pattern.types, EVENTS, seed)
     plan = first_plan(query, table.slice(0, EVENTS // 16), "greedy")
     runner = Runner("adaptive", query, plan, "greedy", invariants(TunedDistance(start=0.1)))
+    took = []
     for start in range(0, EVENTS, BATCH):
+        before = runner.seconds
         runner.push(table.slice(start, BATCH))
+        took.append(runner.seconds - before)
         if runner.seconds > RUN:
             break
-    return EVENTS // 2 * max(2, min(2 * MOST_TIMES, round(2 * RUN * runner.events / runner.seconds / EVENTS)))
+    usual = sorted(took)[: math.ceil(0.9 * len(took))]
+    times = RUN * len(usual) * BATCH / sum(usual) / EVENTS
+    return EVENTS // 2 * max(2, min(2 * MOST_TIMES, round(2 * times)))
 
 
 def _stretches(table: pa.Table) -> list[pa.Table]:

@@ -5,7 +5,7 @@ greedy planner and ZStream's: a plan that stays, one that is made anew at each c
 Before that t and d are scanned on sequences; beside it there are a stream whose rates invert half way and one without
 drift. t and d are scanned on streams of another seed than those that are reported. Each part adds its numbers to
 results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there. Time is CPU time;
-the methods take turns batch by batch, and look at the stream as often as the engine does by itself.
+the methods take turns of some batches, and look at the stream as often as the engine does by itself.
 """
 
 from __future__ import annotations
@@ -174,7 +174,9 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="some sets of patterns")
     parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, help="some sizes")
-    parser.add_argument("--events", type=int, help=f"of each stream (as many as take a second; quick {EVENTS // 6:,})")
+    parser.add_argument(
+        "--events", type=int, help=f"of each stream (as many as take five seconds; quick {EVENTS // 6:,})"
+    )
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")

@@ -26,7 +26,7 @@ from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
-from ensue.runtime.exploring import Explorer
+from ensue.runtime.exploring import Explorer, Found
 from ensue.runtime.lanes import Method
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Race
@@ -85,9 +85,6 @@ Try: TypeAlias = Callable[[Sequence[Plan]], Race | None]
 """Lets plans race over the last events, the one in use first; None if that tells nothing."""
 TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Sequence[Plan]], Race | None]
 """The same over events that are given."""
-
-_RACED = 6
-"""How many plans are tried at once beside the one in use."""
 
 
 @dataclass(slots=True)
@@ -194,31 +191,24 @@ class Replanner:
         trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
         new = Plan(tuple(map(self._aim.ready, trees)), old.index)
         is_promising = self._is_promising(figures, new)
-        rivals = [new] if is_promising and new != old else []
-        if try_plans is not None and (rivals or again is not None):
-            base = rivals[0] if rivals else old
-            rivals += self._explorer.others(self._aim, figures, old, base, self.checks, _RACED - len(rivals))
         chosen = time.thread_time()
-        race = try_plans([old, *rivals]) if try_plans is not None and rivals else None
+        found: Found | None = None
+        if try_plans is not None and (is_promising or again is not None):
+            asked = new if is_promising and new != old else None
+            about = self._aim, figures, old, asked, self.checks, try_plans
+            found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time()
-        plans = [old, *rivals] if race is not None else [old, new]
-        number = race.first if race is not None else int(is_promising)  # of the plan that is in use from now on
-        used = plans[number]
-        if race is not None:
-            self._explorer.note(self._aim, figures, plans, race, tried - chosen, self.checks)
-            shown = number or min(range(1, len(plans)), key=race.times.__getitem__)
-        else:
-            shown = 1
-        ratio = race.ratio(1) if race is not None and plans[1] == new else None
-        self._arm(figures, planned, reasons, new, used, ratio)
+        shown = new if found is None else found.plan
+        used = shown if (is_promising if found is None else found.is_quicker) else old
+        self._arm(figures, planned, reasons, new, used, None if found is None else found.planned)
         armed = time.thread_time()
         self.spent.planning += chosen - started + armed - tried
         self.spent.trying += tried - chosen
-        reason = next(found for found in reasons if found is not None)
-        if reason is again and race is None and used == old:  # there is nothing left to try
+        reason = next(one for one in reasons if one is not None)
+        if reason is again and found is None and used == old:  # there is nothing left to try
             return None
-        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, plans[shown])
-        is_lighter = new_cost <= old_cost if race is None else True  # what is tried takes over only if it is quicker
+        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
+        is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
         method: Method | None = None
         replayed = 0
         if used != old:
@@ -237,13 +227,13 @@ class Replanner:
             left=values[0],
             right=values[1],
             old=str(old),
-            new=str(plans[shown]),
+            new=str(shown),
             old_cost=old_cost,
             new_cost=new_cost,
             method=method,
             seconds=time.thread_time() - started,
             replayed=replayed,
-            trial=None if race is None else race.ratio(shown),
+            trial=None if found is None else found.ratio,
             statistics=statistics.to_json(),
         )
 

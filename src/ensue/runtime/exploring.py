@@ -7,8 +7,9 @@ share of the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,27 @@ from ensue.runtime.verdicts import Verdicts
 _SLOW = Always("events have become slow")
 _UNTRIED = Always("plans like the one in use have not been tried yet")
 _TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
-_FORMER = 3
-"""How many plans that were in use are remembered."""
+_FORMER, _RACED, _ROUNDS = 3, 6, 3
+"""How many plans that were in use are remembered, how many race with another one, and how often in a row."""
 _WASTED, _WASTED_SHARE = 0.02, 0.005
 """Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
 
 _FIRST = 4.0
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What races have shown.
+
+    `plan` is the one to use from now on, `ratio` how many times as long as the one in use until now it took; if that
+    stays, both are of the best of the others. `planned` is the ratio of the plan that statistics speak for.
+    """
+
+    plan: Plan
+    is_quicker: bool
+    ratio: float
+    planned: float | None
 
 
 class Explorer:
@@ -61,15 +76,53 @@ class Explorer:
         """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known."""
         return self._verdicts.misled(shape_of(used), shape_of(other), check)
 
-    def others(
+    def explore(
+        self,
+        aim: Objective,
+        figures: Sequence[Figures],
+        used: Plan,
+        new: Plan | None,
+        check: int,
+        race: Callable[[Sequence[Plan]], Race | None],
+        *,
+        is_asked: bool,
+    ) -> Found | None:
+        """Let plans race: the one in use, a new one that statistics speak for, and others, if there is time for them.
+
+        Without a new plan others are tried if that `is_asked`. What is quicker races with plans like it, and so on.
+        None if there is nothing to try, or that tells nothing.
+        """
+        started = time.thread_time()
+        best, rivals = used, [] if new is None else [new]
+        found: Found | None = None
+        for number in range(_ROUNDS):
+            if self._is_free and (rivals or is_asked or number):
+                base = rivals[0] if rivals else best
+                rivals += self._others(aim, figures, best, base, check, _RACED - len(rivals))
+            plans = [best, *rivals]
+            told = race(plans) if rivals else None
+            if told is None:
+                break
+            self._note(aim, figures, plans, told, check)
+            first = told.first or told.best_other
+            before = 1.0 if found is None else found.ratio
+            planned = found.planned if found is not None else None if new is None else told.ratio(1)
+            if told.first or found is None:
+                found = Found(plans[first], told.first > 0, before * told.ratio(first), planned)
+            if not told.first:
+                break
+            best, rivals = plans[first], []
+        if found is not None and not found.is_quicker:
+            self._wasted += time.thread_time() - started
+        return found
+
+    def _others(
         self, aim: Objective, figures: Sequence[Figures], used: Plan, base: Plan, check: int, most: int
     ) -> list[Plan]:
         """At most so many plans to try whatever they cost by statistics, but for those that were slower of late.
 
         First the ones in use before, then those that differ in one branch from `base`, which is tried too.
         """
-        if not self._is_free:
-            return []
         made = {}
         for k, one in enumerate(figures):
             for tree in map(aim.ready, aim.others(one, aim.bare(base.trees[k]))):
@@ -85,31 +138,26 @@ class Explorer:
             for shape, plan in found.items()
             if shape not in (mine, shape_of(base)) and self._verdicts.is_open(mine, shape, check)
         ]
-        if len(new) <= most:
-            self._start = None
+        self._start = None if len(new) <= most else 0.0
         return new[:most]
 
-    def note(
-        self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], race: Race, seconds: float, check: int
-    ) -> None:
-        """Remember what a race of those seconds has told of the plans, the one in use first."""
-        used = plans[race.first]
-        rank, times = aim.rank(figures, used), race.times[race.first]
+    def _note(self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], race: Race, check: int) -> None:
+        """Remember what a race has told of plans beside the quickest of them."""
+        first = plans[race.first]
+        rank, times = aim.rank(figures, first), race.times[race.first]
         for plan, one in zip(plans, race.times, strict=True):
-            if plan != used:
+            if plan != first:
                 expected = aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
-                self._verdicts.add(shape_of(used), shape_of(plan), one / times, expected, check)
-        if race.first == 0:
-            self._wasted += seconds
+                self._verdicts.add(shape_of(first), shape_of(plan), one / times, expected, check)
 
     def note_former(self, plan: Plan) -> None:
-        """A plan has been replaced: what is like the new one has not been tried."""
+        """A plan has been replaced."""
         shape = shape_of(plan)
         self._former.pop(shape, None)
         self._former[shape] = plan
         while len(self._former) > _FORMER:
             del self._former[next(iter(self._former))]
-        self._wasted, self._start = 0.0, 0.0
+        self._wasted = 0.0
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> dict[str, Any]:

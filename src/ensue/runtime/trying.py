@@ -56,6 +56,11 @@ class Race:
         saved = self.times[quickest] <= (1.0 - _SAVED) * self.times[0] - _DOUBT / self.seconds
         return quickest if saved else 0
 
+    @property
+    def best_other(self) -> int:
+        """The number of the quickest plan but for the one in use."""
+        return min(range(1, len(self.times)), key=self.times.__getitem__)
+
     def ratio(self, number: int) -> float:
         """How many times as long as the plan in use another one took."""
         return self.times[number] / self.times[0]
