@@ -36,6 +36,10 @@ class EventBatch:
         """The sequence number of a row."""
         return self.first + row if self.seqs is None else int(self.seqs[row])
 
+    def place(self, number: int) -> int:
+        """The row of the first event that has this sequence number, or a greater one."""
+        return number - self.first if self.seqs is None else int(self.seqs.searchsorted(number))
+
     def slice(self, start: int, stop: int) -> EventBatch:
         """The events from `start` to before `stop`; nothing is copied."""
         end = self.end[start:stop]

@@ -39,6 +39,7 @@ from ensue.pattern.expressions import (
     walk,
 )
 from ensue.pattern.format import format_expression
+from ensue.pattern.implications import MIRRORED, implied_comparisons
 from ensue.pattern.like import compile_like
 from ensue.pattern.normalize import Branch, Negation
 from ensue.pattern.query import Item, Policy, Query
@@ -160,7 +161,6 @@ class Conditions:
 
 
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
-MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def analyze(query: Query, branch: Branch, schema: Schema | None) -> Conditions:
@@ -212,45 +212,16 @@ def implied(conditions: Sequence[Condition]) -> list[Condition]:
 
     They let a search drop candidates before the variable in between is bound, and find equal keys in any order.
     """
-    numbers: dict[Load, int] = {}  # of what is compared: hashing it again and again would take most of the time
-    known: dict[tuple[int, int], tuple[str, tuple[str, ...]]] = {}
+    compared = []
     for condition in conditions:
-        if condition.comparison is None or condition.lists or condition.guarded != condition.variables:
-            continue
-        symbol, left, right = condition.comparison
-        if symbol != "!=":
-            x, y = (numbers.setdefault(load, len(numbers)) for load in (left, right))
-            known[x, y] = (symbol, ())
-            known[y, x] = (MIRRORED[symbol], ())
-    nodes = list(numbers)
+        if condition.comparison is not None and not condition.lists and condition.guarded == condition.variables:
+            symbol, left, right = condition.comparison
+            compared.append((left, symbol, right))
     found: list[Condition] = []
-    for middle, between in enumerate(nodes):
-        for x, left in enumerate(nodes):
-            first = known.get((x, middle))
-            if first is None:
-                continue
-            for y, right in enumerate(nodes):
-                second = known.get((middle, y))
-                if second is None or left.variable == right.variable or (x, y) in known:
-                    continue
-                chained = _chained(first[0], second[0])
-                if chained is None:
-                    continue
-                via = (*first[1], between.variable, *second[1])
-                known[x, y] = (chained, via)
-                known[y, x] = (MIRRORED[chained], via)
-                condition = _compare(f"{_show(left)} {chained} {_show(right)}", chained, left, right)
-                found.append(replace(condition, via=frozenset(via) - condition.variables))
+    for left, symbol, right, via in implied_comparisons(compared, lambda load: load.variable):
+        condition = _compare(f"{_show(left)} {symbol} {_show(right)}", symbol, left, right)
+        found.append(replace(condition, via=via))
     return found
-
-
-def _chained(first: str, second: str) -> str | None:
-    """What x first y and y second z say of x and z; None if nothing."""
-    if "=" in (first, second):
-        return second if first == "=" else first
-    if first[0] != second[0]:
-        return None
-    return first[0] if len(first) < 2 or len(second) < 2 else first
 
 
 def _show(load: Load) -> str:

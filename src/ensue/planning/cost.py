@@ -5,9 +5,12 @@ independently of each other, the last W units of time hold W·r events of a vari
 
     card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
                 ×  product of joint(i, j, k) over triples in S
+                ×  product of implied(i, j) over pairs in S that have nothing between them in S
 
-where joint(i, j, k) is how many times as often the conditions between i and j and between j and k both hold as if they
-had nothing to do with each other (1 where that is not known), and share(S) is the probability that events at
+where implied(i, j) is the share of pairs that satisfy what follows from the conditions of i and j with other variables:
+evaluators ask that too as long as none of those is in S. joint(i, j, k) is how many times as often the conditions
+between i and j and between j and k both hold as if they had nothing to do with each other (1 where that is not known),
+and share(S) is the probability that events at
 independent random times of the window come in the order that the pattern wants: 1/k! for a sequence of k, 1 for a
 conjunction, in general the number of linear extensions of the order over k!. A tree costs the sum of card over its
 nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) + Cost(R) + Card). The cost of an order is that of
@@ -55,6 +58,9 @@ class Costs:
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
         known = [(frozenset(triple), figures.joint(triple)) for triple in shape.triples]
         self._joints = [(names, joint) for names, joint in known if joint != 1.0]
+        shares = [(frozenset(pair), via, figures.implied(*pair)) for pair, via in shape.implied]
+        self._shares = [(pair, via, share) for pair, via, share in shares if 0.0 < share < 1.0]
+        self._implied: dict[frozenset[str], float] = {}
         self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
         self._trees: dict[Tree, tuple[frozenset[str], float]] = {}
 
@@ -83,6 +89,8 @@ class Costs:
         for names, joint in self._joints:
             if name in names and names <= together:
                 number *= joint
+        if self._shares:
+            number *= self._follows(together) / self._follows(singles)
         variable = self._lists.get(name)
         if variable is None:
             return number
@@ -91,6 +99,17 @@ class Costs:
             if other in bound:
                 number *= selectivity(name, other)
         return number
+
+    def _follows(self, names: frozenset[str]) -> float:
+        """The share of what has all events of a set that satisfies what follows from conditions with others."""
+        found = self._implied.get(names)
+        if found is None:
+            found = 1.0
+            for pair, via, share in self._shares:
+                if pair <= names and not via & names:
+                    found *= share
+            self._implied[names] = found
+        return found
 
     def link(self, left: frozenset[str], right: frozenset[str]) -> float:
         """The share of pairs of partial matches over two sets of single events that join."""
@@ -102,6 +121,8 @@ class Costs:
         for names, joint in self._joints:
             if names <= left | right and not names <= left and not names <= right:
                 number *= joint
+        if self._shares:
+            number *= self._follows(left | right) / (self._follows(left) * self._follows(right))
         return number
 
     def tree(self, tree: Tree) -> float:

@@ -116,8 +116,8 @@ class Unconditional:
 class Threshold:
     """Plans anew when a statistic has moved by a share `t` or more of its value at the last planning.
 
-    One that was 0 then counts as moved as soon as it is anything else. What is known of conditions together follows
-    from the same samples as their selectivities, and is not looked at for itself.
+    One that was 0 then counts as moved as soon as it is anything else. What is known of conditions together, and of
+    what they imply, follows from the same samples as their selectivities, and is not looked at for itself.
     """
 
     t: float
@@ -132,7 +132,7 @@ class Threshold:
         if self.planned is None:
             return NOT_PLANNED
         for name in sorted({*self.planned, *figures.values}):
-            if name.startswith("joint("):
+            if name.startswith(("joint(", "implied(")):
                 continue
             absent = 0.0 if name.startswith("rate(") else 1.0
             before, now = self.planned.get(name, absent), figures.values.get(name, absent)

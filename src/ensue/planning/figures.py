@@ -5,6 +5,8 @@ events of type A in a unit of time, `sel(a)` the share of them that the local co
 `sel(a, b)` the share of pairs of such events that satisfy the conditions of WHERE between a and b (their order in time
 does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list.
 `joint(a, b, c)` says how many times as often the conditions of b with a and with c both hold as sel(a, b) · sel(b, c).
+`implied(a, c)` is the share of pairs that satisfy what follows from the conditions of a and c with events between them:
+as long as none of those is bound, it is all that is known of the two.
 `pace` is how many units of time pass in a second of the clock, for plans that are chosen by latency.
 """
 
@@ -21,7 +23,7 @@ from ensue.errors import PlanError
 from ensue.pattern.expressions import Comparison, variables_of
 from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import CountWindow, Query
-from ensue.statistics.conditions import find_triples
+from ensue.statistics.conditions import find_implied, find_triples
 from ensue.statistics.snapshot import Statistics
 
 PACE = "pace"
@@ -34,7 +36,8 @@ class Shape:
     """What planners need to know of a branch: its variables, in the order of the text, and their order in time.
 
     `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
-    that an index finds the one for the other; `triples` those whose middle one has conditions with both others.
+    that an index finds the one for the other; `triples` those whose middle one has conditions with both others;
+    `implied` pairs without a condition, of which one follows from those with others, and these others.
     """
 
     variables: tuple[Variable, ...]
@@ -43,6 +46,7 @@ class Shape:
     conditions: tuple[frozenset[str], ...] = ()
     keyed: frozenset[frozenset[str]] = frozenset()
     triples: tuple[tuple[str, str, str], ...] = ()
+    implied: tuple[tuple[tuple[str, str], frozenset[str]], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +74,8 @@ def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     conditions = tuple(names for _, names in several)
     pairs = [(x, y) for x, y in combinations(branch.names, 2) if {x, y} in conditions or partitioned]
     triples = tuple(find_triples(branch, pairs))
-    return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples)
+    implied = () if partitioned else tuple((one.pair, one.via) for one in find_implied(branch))
+    return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples, implied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,10 @@ class Figures:
         """How many times as often both conditions of a triple hold as their selectivities say."""
         return self.values.get(joint_name(*triple), 1.0)
 
+    def implied(self, one: str, other: str) -> float:
+        """The share of pairs that satisfy what follows from conditions with others."""
+        return self.values.get(implied_name(one, other), 1.0)
+
     @property
     def pace(self) -> float:
         """How many units of time pass in a second."""
@@ -122,7 +131,7 @@ class Figures:
 
     def moved(self, name: str, value: float) -> Figures:
         """The same with another value of one statistic; a selectivity is kept in [0, 1], a rate at 0 or above."""
-        highest = 1.0 if name.startswith("sel(") else math.inf
+        highest = 1.0 if name.startswith(("sel(", "implied(")) else math.inf
         return Figures(self.shape, self.window, {**self.values, name: min(max(value, 0.0), highest)}, self.variances)
 
     def dump(self) -> dict[str, Any]:
@@ -153,6 +162,12 @@ def joint_name(x: str, middle: str, z: str) -> str:
     return f"joint({x}, {middle}, {z})"
 
 
+@cache
+def implied_name(*pair: str) -> str:
+    """The name of what is known of two variables by conditions with others."""
+    return f"implied({', '.join(sorted(pair))})"
+
+
 def figures_of(branch: Branch, window: float, statistics: Statistics, *, partitioned: bool = False) -> Figures:
     """The figures of a branch: the part of a snapshot that speaks of its types and variables.
 
@@ -163,6 +178,7 @@ def figures_of(branch: Branch, window: float, statistics: Statistics, *, partiti
     found |= {selectivity_name(name): s for name, s in statistics.local.items() if name in names}
     found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
     found |= {joint_name(*triple): s for triple, s in statistics.triples.items() if names.issuperset(triple)}
+    found |= {implied_name(*pair): s for pair, s in statistics.implied.items() if names.issuperset(pair)}
     values = {name: estimate.value for name, estimate in found.items()}
     shape = shape_of(branch, partitioned=partitioned)
     return Figures(shape, window, values, {name: estimate.variance for name, estimate in found.items()})

@@ -79,6 +79,8 @@ class Entry:
         )
 
 
+Look: TypeAlias = Callable[[bool], tuple[Statistics, list[Figures]]]
+"""What is known of the stream, and what planners work on; closely or not."""
 Replace: TypeAlias = Callable[[Plan, Method], int]
 """Lets a plan take over; gives the number of events that were gone through again."""
 Try: TypeAlias = Callable[[Sequence[Plan]], Race | None]
@@ -137,7 +139,7 @@ class Replanner:
 
     def consider(
         self,
-        look: Callable[[], tuple[Statistics, list[Figures]]],
+        look: Look,
         swap: Replace,
         try_plans: Try | None = None,
         *,
@@ -146,15 +148,15 @@ class Replanner:
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
-        `look` gives what is known by now, and what of it planners work on, of each branch. Costs may be wrong: if plans
-        can be tried, it is planned anew, whatever the decisions say, where events have become `slower`, by that factor,
-        and now and then, as often as the seconds `worked` allow.
+        `look` gives what is known by now, and what of it planners work on, of each branch; closely, if it is planned.
+        Costs may be wrong: if plans can be tried, it is planned anew, whatever the decisions say, where events have
+        become `slower`, by that factor, and now and then, as often as the seconds `worked` allow.
         """
         started = time.thread_time()
         self.checks += 1
         if self.adaptation.recalibrate is not None:
             self._aim = self.adaptation.aim
-        statistics, figures = look()
+        statistics, figures = look(False)
         self._known = statistics
         watched = time.thread_time()
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
@@ -168,7 +170,10 @@ class Replanner:
         self.spent.deciding += decided - watched
         if all(reason is None for reason in reasons):
             return None
-        return self._plan_anew(statistics, figures, reasons, again, swap, try_plans, decided)
+        self._known, figures = look(True)
+        closer = time.thread_time()
+        self.spent.watching += closer - decided
+        return self._plan_anew(self._known, figures, reasons, again, swap, try_plans, closer)
 
     def _plan_anew(
         self,
@@ -335,8 +340,8 @@ class Adapter(Replanner):
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
 
-        def look() -> tuple[Statistics, list[Figures]]:
-            statistics = self.watcher.look(rows, next_event)
+        def look(closely: bool) -> tuple[Statistics, list[Figures]]:
+            statistics = self.watcher.look_closely() if closely else self.watcher.look(rows, next_event)
             return statistics, self.figures(statistics)
 
         tries = None if recent is None else partial(try_plans, recent)

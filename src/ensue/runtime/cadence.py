@@ -112,6 +112,10 @@ class Cadence:
         known = self._pace > 0 and took >= _SPAN * self._cost
         return took / (self._pace * max(number - self._mark[0], 1)) if known else 0.0
 
+    def lately(self, next_event: int) -> float:
+        """Seconds that an event took since the last look at the clock, or the last check."""
+        return max(0.0, self._working() - self._mark[1]) / max(next_event - self._mark[0], 1)
+
     def slower(self, next_event: int) -> float:
         """How many times as long the last events took as those before the last check, if that is much; else 0."""
         found = self._slower(next_event, self._working()) if self._every is None else 0.0

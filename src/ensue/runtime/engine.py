@@ -454,7 +454,10 @@ class Engine(Fed):
         """How plans of a query are tried: on some events, each with all of its leaves for itself."""
 
         def try_on(recent: Callable[[], list[EventBatch]], plans: Sequence[Plan]) -> Race | None:
-            return run_race(make_rivals(self._lane(name).evaluator, plans, self._strings), recent(), self._strings)
+            lane = self._lane(name)
+            rivals = make_rivals(lane.evaluator, plans, self._strings)
+            held = lane.evaluator.partial_matches(lane.state)
+            return run_race(rivals, recent(), self._strings, held, self._loop.pace)
 
         return try_on
 

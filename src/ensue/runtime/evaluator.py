@@ -140,7 +140,7 @@ class Evaluator:
         state.arena[at.S_ROW] = 0
         found = self._drive(state, call)
         batch = reading.batch
-        return found, len(batch) if stop == rows else int(columns[at.T_SEQ, stop]) - batch.first
+        return found, len(batch) if stop == rows else batch.place(int(columns[at.T_SEQ, stop]))
 
     def ranks(self, strings: StringTable) -> Int64s:
         """The order of strings, for conditions that compare them."""

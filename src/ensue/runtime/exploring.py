@@ -24,8 +24,8 @@ from ensue.runtime.verdicts import Verdicts
 _SLOW = Always("events have become slow")
 _UNTRIED = Always("plans like the one in use have not been tried yet")
 _TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
-_FORMER, _RACED, _ROUNDS = 3, 6, 3
-"""How many plans that were in use are remembered, how many race with another one, and how often in a row."""
+_FORMER, _RACED = 3, 3
+"""How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.005
 """Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
 
@@ -89,32 +89,24 @@ class Explorer:
     ) -> Found | None:
         """Let plans race: the one in use, a new one that statistics speak for, and others, if there is time for them.
 
-        Without a new plan others are tried if that `is_asked`. What is quicker races with plans like it, and so on.
-        None if there is nothing to try, or that tells nothing.
+        Without a new plan others are tried if that `is_asked`. None if there is nothing to try, or that tells nothing.
         """
         started = time.thread_time()
-        best, rivals = used, [] if new is None else [new]
-        found: Found | None = None
-        for number in range(_ROUNDS):
-            if self._is_free and (rivals or is_asked or number):
-                base = rivals[0] if rivals else best
-                rivals += self._others(aim, figures, best, base, check, _RACED - len(rivals))
-            plans = [best, *rivals]
-            told = race(plans) if rivals else None
-            if told is None:
-                break
-            self._note(aim, figures, plans, told, check)
-            first = told.first or told.best_other
-            before = 1.0 if found is None else found.ratio
-            planned = found.planned if found is not None else None if new is None else told.ratio(1)
-            if told.first or found is None:
-                found = Found(plans[first], told.first > 0, before * told.ratio(first), planned)
-            if not told.first:
-                break
-            best, rivals = plans[first], []
-        if found is not None and not found.is_quicker:
+        rivals = [] if new is None else [new]
+        if self._is_free and (rivals or is_asked):
+            rivals += self._others(aim, figures, used, rivals[0] if rivals else used, check, _RACED - len(rivals))
+        plans = [used, *rivals]
+        told = race(plans) if rivals else None
+        if told is None:
+            return None
+        first = told.first
+        if told.is_early and new is not None and not first and told.ratio(1) <= 1.0:
+            first = 1  # nothing speaks against what statistics speak for
+        self._note(aim, figures, plans, told, first, check)
+        if not first:
             self._wasted += time.thread_time() - started
-        return found
+        shown = first or told.best_other
+        return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else told.ratio(1))
 
     def _others(
         self, aim: Objective, figures: Sequence[Figures], used: Plan, base: Plan, check: int, most: int
@@ -138,26 +130,28 @@ class Explorer:
             for shape, plan in found.items()
             if shape not in (mine, shape_of(base)) and self._verdicts.is_open(mine, shape, check)
         ]
-        self._start = None if len(new) <= most else 0.0
+        self._start = None if len(new) <= most else 0.0  # at the next check
         return new[:most]
 
-    def _note(self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], race: Race, check: int) -> None:
-        """Remember what a race has told of plans beside the quickest of them."""
-        first = plans[race.first]
-        rank, times = aim.rank(figures, first), race.times[race.first]
+    def _note(
+        self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], race: Race, first: int, check: int
+    ) -> None:
+        """Remember what a race has told of plans beside the one that is in use from now on."""
+        used = plans[first]
+        rank, times = aim.rank(figures, used), race.times[first]
         for plan, one in zip(plans, race.times, strict=True):
-            if plan != first:
+            if plan != used:
                 expected = aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
-                self._verdicts.add(shape_of(first), shape_of(plan), one / times, expected, check)
+                self._verdicts.add(shape_of(used), shape_of(plan), one / times, expected, check)
 
     def note_former(self, plan: Plan) -> None:
-        """A plan has been replaced."""
+        """A plan has been replaced: what is like the new one has not been tried."""
         shape = shape_of(plan)
         self._former.pop(shape, None)
         self._former[shape] = plan
         while len(self._former) > _FORMER:
             del self._former[next(iter(self._former))]
-        self._wasted = 0.0
+        self._wasted, self._start = 0.0, 0.0
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> dict[str, Any]:

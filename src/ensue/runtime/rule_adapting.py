@@ -52,7 +52,7 @@ class RuleAdapter(Replanner):
     def check(self, take_over: Callable[[RulePlan], int]) -> Entry | None:
         """Ask whether other joins would be better; `take_over` lets a plan, and says how many rows it joined anew."""
 
-        def look() -> tuple[Statistics, list[Figures]]:
+        def look(_closely: bool) -> tuple[Statistics, list[Figures]]:
             statistics = self.watcher.statistics()
             return statistics, [rule_figures(self._rule_plan, statistics)]
 

@@ -15,45 +15,54 @@ from dataclasses import dataclass, replace
 
 from ensue.errors import LimitError
 from ensue.events.batch import EventBatch
+from ensue.runtime.cadence import Patience
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
-_FIRST, _LARGEST = 128, 4096
+_FIRST, _LARGEST = 128, 2048
 """Events of the first part, and of the largest; each is twice as long as the one before, or half if that was slow."""
+_PATIENCE = Patience(1e-2, 64)
+"""How long a plan may take for a part: one that is left in the middle tells enough, and all that are cannot go on."""
 _ENOUGH = 3e-3
 """Seconds of the processor after which it is known which plan is quicker."""
-_MOST = 5e-2
-"""Seconds that a race may take, however long a window is and however slow all plans are."""
-_SLOW = _MOST / 8
+_MOST, _MOST_SHARE = 8e-2, 0.25
+"""Seconds that a race may take, and a share of what its events took in the stream if that is more."""
+_SLOW = 1e-2
 """Seconds that a part of it should take at most."""
 _LEAST = 1e-4
 """Less than this says nothing."""
 _BEHIND, _FAR_BEHIND, _SOME = 1.5, 2.0, 1e-3
 """By what factor a plan has to be slower than the quickest, and by how many seconds more, to drop out: once states are
-full, and before."""
-_SAVED, _DOUBT = 0.05, 5e-5
-"""The share of the time that a plan has to save when it is tried, and how many seconds more: short times swing."""
+full, and before; then it must also be slower than the stream."""
+_SAVED, _SAVED_EARLY, _DOUBT = 0.05, 0.5, 5e-5
+"""The share of the time that a plan has to save when it is tried, also if states were not full yet, and how many
+seconds more: short times swing."""
 _OUT_OF_QUESTION = 1e9
 """How many times as long a plan takes that would break a limit."""
+_MOST_HELD, _MOST_TIMES = 100_000, 4
+"""How many partial matches a plan may hold, and how many times as many as the one in use holds in the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
     """How many times as long as the quickest each of some plans took for some events, the one in use first.
 
-    `seconds` is what the quickest took in kernels.
+    `seconds` is what the quickest took in kernels, once states were as full as they are in the stream, or else
+    (`is_early`) before that.
     """
 
     events: int
     seconds: float
     times: tuple[float, ...]
+    is_early: bool = False
 
     @property
     def first(self) -> int:
         """The number of the quickest plan that takes over, 0 if the one in use stays: none saves enough."""
         quickest = self.times.index(min(self.times))
-        saved = self.times[quickest] <= (1.0 - _SAVED) * self.times[0] - _DOUBT / self.seconds
+        share = _SAVED_EARLY if self.is_early else _SAVED
+        saved = self.times[quickest] <= (1.0 - share) * self.times[0] - _DOUBT / self.seconds
         return quickest if saved else 0
 
     @property
@@ -66,13 +75,21 @@ class Race:
         return self.times[number] / self.times[0]
 
 
-def run_race(plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings: StringTable) -> Race | None:
+def run_race(
+    plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings: StringTable, held: int = 0, pace: float = 0.0
+) -> Race | None:
     """Run evaluators of a query over some events; None if these are too few to tell.
 
+    `held` is how many partial matches the one in use holds in the stream, `pace` what an event takes there in seconds.
+
     Until a window has passed, states are not as full as they are in the stream; what that takes is not counted, unless
-    there is nothing else. A plan that holds more partial matches than it may is out of question.
+    there is nothing else. A plan that holds more partial matches than it may, or many more than the one in use, is out
+    of question.
     """
-    runners = [_Runner(one) for one in plans]
+    most = max(_MOST, _MOST_SHARE * pace * sum(map(len, batches)))
+    limit = plans[0].options.max_partial_matches
+    few = max(_MOST_HELD, _MOST_TIMES * held)
+    runners = [_Runner(one, limit if k == 0 or (limit or few + 1) < few else few) for k, one in enumerate(plans)]
     running = list(runners)
     full = int(batches[0].end[0]) + (plans[0].assembly.window or 0) if batches else 0
     events = 0
@@ -86,9 +103,10 @@ def run_race(plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings:
         for runner in (*running[turn:], *running[:turn]):
             runner.take(reading, int(part.end[-1]), is_full=is_full)
         events += len(part)
-        running = _drop_out(running)
+        running = _drop_out(running, pace * events)
         now = time.thread_time()
-        if len(running) < 2 or min(one.counted for one in running) > _ENOUGH or now - started > _MOST:
+        is_clear = len(running) < 2 or min(one.counted for one in running) > _ENOUGH
+        if is_clear or now - started > most or running[0].is_stuck:
             break
         parts.is_slow = now - begun > _SLOW
     if not running:
@@ -100,44 +118,52 @@ def run_race(plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings:
     least = max(min(taken), 1e-9)
     for runner, seconds in zip(running, taken, strict=True):
         runner.times = seconds / least
-    return Race(events, least, tuple(one.times for one in runners))
+    return Race(events, least, tuple(one.times for one in runners), not counts)
 
 
 class _Runner:
     """A plan in a race, and what it has taken."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, limit: int | None) -> None:
         # A clock of its own, and no limit of matches: they are dropped at once.
-        options = replace(evaluator.options, max_matches=None, on_limit="error")
+        options = replace(evaluator.options, max_matches=None, max_partial_matches=limit, on_limit="error")
         self._evaluator = replace(evaluator, options=options, seconds=[0.0])
         self._state: State = self._evaluator.new_state()
         self.spent = self.counted = 0.0  # seconds: all in all, and once states were full
         self.times = 1.0  # as long as the quickest
+        self.is_stuck = False  # in the middle of a part
 
     def take(self, reading: Reading, until: int, *, is_full: bool) -> None:
         """Take a part of the events in."""
         evaluator, before = self._evaluator, self._evaluator.seconds[0]
         try:
-            evaluator.step(self._state, reading)
-            evaluator.advance(self._state, until, evaluator.ranks(reading.strings), ended=False)
+            _, taken = evaluator.step_within(self._state, reading, _PATIENCE)
+            self.is_stuck = taken < len(reading.batch)
+            if not self.is_stuck:
+                evaluator.advance(self._state, until, evaluator.ranks(reading.strings), ended=False)
         except LimitError:
             self.spent = self.counted = math.inf
         else:
-            took = evaluator.seconds[0] - before
+            took = (evaluator.seconds[0] - before) * len(reading.batch) / taken
             self.spent += took
             self.counted += took if is_full else 0.0
 
 
-def _drop_out(running: Sequence[_Runner]) -> list[_Runner]:
-    """Those that are still in the race; of the others it is noted how far behind they were."""
+def _drop_out(running: Sequence[_Runner], took: float) -> list[_Runner]:
+    """Those that are still in the race; of the others it is noted how far behind they were.
+
+    Before states are full, none drops out that has taken less than the events `took` in the stream: what is slow at
+    first may be quick later. Those that were left in the middle of a part cannot go on, unless all were.
+    """
     spent, counted = min(one.spent for one in running), min(one.counted for one in running)
+    is_stuck = all(one.is_stuck for one in running)
     staying = []
     for one in running:
         if one.spent == math.inf:
             one.times = _OUT_OF_QUESTION
         elif one.counted > _BEHIND * counted + _SOME and counted > _LEAST:
             one.times = one.counted / counted
-        elif one.spent > _FAR_BEHIND * spent + _SOME:
+        elif (one.spent > max(_FAR_BEHIND * spent, took) + _SOME) or (one.is_stuck and not is_stuck):
             one.times = one.spent / max(spent, _LEAST)
         else:
             staying.append(one)

@@ -7,6 +7,7 @@ one, or before a restart, are taken from the stored rows, as far as they are sti
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -26,8 +27,8 @@ _MOST_HELD = 1 << 17
 """How many events are held at most until the next look."""
 _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
-_TRIED, _TRIED_WINDOWS = 4096, 3
-"""How many of the last events plans are tried on, and how many windows, at least: older ones may be of another kind."""
+_TRIED = 4096
+"""How many of the last events plans are tried on, after a window that fills their states."""
 _SAMPLING = Sampling(pairs=2048, every=_MOST_HELD)
 
 
@@ -38,7 +39,8 @@ class Watcher:
         self._query = query
         self._schema = schema
         self._reach = Reach(windows)
-        self._back = windows * (query_window(query, schema) or 0.0)
+        self._window = query_window(query, schema) or 0.0
+        self._back = windows * self._window
         self._least = max(self._reach.events * len(query.types), _TRIED if tries else 0)
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
@@ -72,25 +74,34 @@ class Watcher:
         return self._held[1].end[0] <= back and self._number - len(self._held[0]) >= self._least
 
     def recent(self, rows: RowStore, stop: int) -> Callable[[], list[EventBatch]]:
-        """The last events before number `stop`, as many as a trial needs: those that are held, else those stored."""
+        """The last events before number `stop`, as many as a race needs: those that are held, else those stored."""
         held = list(self._held) if self._held and self._held[-1].first + len(self._held[-1]) >= stop else []
 
         def find() -> list[EventBatch]:
-            batches = held or rows.batches(0)
-            back = int(batches[-1].end[-1]) - _TRIED_WINDOWS * self._back / self._reach.windows if batches else 0
-            kept: list[EventBatch] = []
-            number = 0
-            for batch in reversed(batches):
-                late = int(batch.end.searchsorted(back, side="right"))
-                start = min(late, max(0, len(batch) - max(0, _TRIED - number)))
-                if start < len(batch):
-                    kept.append(batch.slice(start, len(batch)) if start else batch)
-                    number += len(kept[-1])
-                if start:
-                    break
-            return kept[::-1]
+            found, is_enough = self._cut_recent(held)
+            stored = [] if is_enough else self._cut_recent(rows.batches(0))[0]
+            return stored if stored and (not found or stored[0].end[0] < found[0].end[0]) else found
 
         return find
+
+    def _cut_recent(self, batches: Sequence[EventBatch]) -> tuple[list[EventBatch], bool]:
+        """The last `_TRIED` events and the window before them; whether these are all of them."""
+        kept: list[EventBatch] = []
+        number, back = 0, math.inf
+        for batch in reversed(batches):
+            if number < _TRIED <= number + len(batch):
+                back = float(batch.end[len(batch) - (_TRIED - number)]) - self._window
+            start = 0 if back == math.inf else int(batch.end.searchsorted(back))
+            if start < len(batch):
+                kept.append(batch.slice(start, len(batch)) if start else batch)
+                number += len(kept[-1])
+            if start:
+                return kept[::-1], True
+        return kept[::-1], False
+
+    def look_closely(self) -> Statistics:
+        """The statistics of the last look, with what conditions imply."""
+        return self._collector.snapshot(closely=True)
 
     def look(self, rows: RowStore, stop: int) -> Statistics:
         """The statistics, once the events before number `stop` have been looked at."""
@@ -107,7 +118,7 @@ class Watcher:
         held.clear()
         self._number = 0
         self._looked = stop
-        return self._collector.snapshot()
+        return self._collector.snapshot(closely=False)
 
     def _look_at_stored(self, rows: RowStore, stop: int) -> None:
         """Look at events that are not held but stored, unless what is held is enough."""

@@ -46,7 +46,7 @@ from ensue.pattern.expressions import (
     Negate,
     Not,
 )
-from ensue.planning.conditions import MIRRORED
+from ensue.pattern.implications import MIRRORED
 from ensue.planning.relevance import Alternatives
 
 if TYPE_CHECKING:

@@ -163,6 +163,7 @@ class Collector:
         self._chunks = 0
         self._events = 0
         self._shares: _Shares | None = None
+        self._implied: dict[Pair, Estimate] = {}
 
     def _shortest(self) -> float:
         assert self._reach is not None and self._within is not None
@@ -316,10 +317,11 @@ class Collector:
         return passed
 
     # -- what is known -----------------------------------------------------------------------------------------------
-    def snapshot(self, now: int | None = None) -> Statistics:
+    def snapshot(self, now: int | None = None, *, closely: bool = True) -> Statistics:
         """The statistics of the window that ends at `now`, at the last event if it is not given.
 
-        Rates are those of this moment. Shares are asked anew once time has moved on by a part of the window.
+        Rates are those of this moment. Shares are asked anew once time has moved on by a part of the window; what
+        conditions imply, of which there is much, only if it is looked `closely`.
         """
         self._count()
         latest = self._rates.latest
@@ -330,16 +332,19 @@ class Collector:
         if shares is None or _PARTS * (now - shares.at) >= max(1, self._rates.covered(now)):
             self._settle()
             shares = self._shares = self._ask(now)
+        if closely and not shares.is_close:
+            self._implied = self._ask_implied(now)
+            shares.is_close = True
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
-        return Statistics(covered, rates, shares.local, shares.pairs, now, shares.triples)
+        return Statistics(covered, rates, shares.local, shares.pairs, now, shares.triples, self._implied)
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
         events: dict[str, Chosen] = {}
         asked: dict[Pair, AskedPairs] = {}
         if self._pool is not None:
-            events = {name: Chosen(self._pool, sample.at(now)) for name, sample in self._samples.items()}
-            found = {pair: self._ask_pairs(pair, events) for pair in self._conditions.pairs}
+            events = self._choose(self._pool, now)
+            found = {pair: self._ask_pairs(pair, of, events) for pair, of in self._conditions.pairs.items()}
             asked = {pair: one for pair, one in found.items() if one is not None}
         return _Shares(
             now,
@@ -347,6 +352,17 @@ class Collector:
             {pair: one.estimate for pair, one in asked.items()},
             self._join_shares(asked, events),
         )
+
+    def _choose(self, pool: Sample, now: int) -> dict[str, Chosen]:
+        return {name: Chosen(pool, sample.at(now)) for name, sample in self._samples.items()}
+
+    def _ask_implied(self, now: int) -> dict[Pair, Estimate]:
+        """The shares of pairs that pass what follows from others; how sure they are is not asked."""
+        if self._pool is None or not self._conditions.implied:
+            return {}
+        events = self._choose(self._pool, now)
+        found = {pair: self._ask_pairs(pair, of, events) for pair, of in self._conditions.implied.items()}
+        return {pair: Estimate(one.share.value) for pair, one in found.items() if one is not None}
 
     def _join_shares(self, asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]) -> dict[Triple, Estimate]:
         """How often both conditions of a triple hold, beside what their shares let expect."""
@@ -370,8 +386,9 @@ class Collector:
         turned = (x, y) not in self._conditions.before and (y, x) in self._conditions.before
         return (y, x) if turned else (x, y)
 
-    def _ask_pairs(self, pair: Pair, events: Mapping[str, Chosen]) -> AskedPairs | None:
-        conditions = self._conditions.pairs[pair]
+    def _ask_pairs(
+        self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
+    ) -> AskedPairs | None:
         earlier, later = self._in_order(*pair)
         first = previous(earlier) if earlier == later else earlier
 
@@ -429,14 +446,15 @@ class Collector:
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Shares:
-    """What samples have told at a time."""
+    """What samples have told at a time, and whether they have been asked what conditions imply as well."""
 
     at: int
     local: Mapping[str, Estimate]
     pairs: Mapping[Pair, Estimate]
     triples: Mapping[Triple, Estimate]
+    is_close: bool = False
 
 
 def _put_together(batches: Sequence[EventBatch]) -> tuple[Int64s, Int32s, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from ensue.events.schema import Schema
@@ -18,6 +18,7 @@ from ensue.pattern.expressions import (
     variables_of,
     walk,
 )
+from ensue.pattern.implications import implied_comparisons
 from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Query
 
@@ -34,7 +35,7 @@ class Conditions:
     `previous(x)`. `before` holds the pairs of variables whose events come one after the other in every match of both.
 
     `triples` are single events of a match of which the middle one has conditions with both others, these none between
-    each other.
+    each other. `implied` has the comparisons of pairs without a condition of their own that follow from others.
 
     What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
     """
@@ -44,6 +45,7 @@ class Conditions:
     pairs: dict[Pair, tuple[Expression, ...]]
     before: frozenset[Pair]
     triples: tuple[Triple, ...] = ()
+    implied: dict[Pair, tuple[Expression, ...]] = field(default_factory=dict)
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The columns that they name, in the order of the schema; an event's times are at hand without."""
@@ -97,7 +99,44 @@ def find_conditions(query: Query) -> Conditions:
         {pair: tuple(pairs[pair]) for pair in sorted(pairs)},
         frozenset(before),
         tuple(dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))),
+        {one.pair: one.conditions for branch in branches for one in find_implied(branch) if one.pair not in pairs},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """Comparisons of a pair of events, its names in order, that follow from others by way of those `via`."""
+
+    pair: Pair
+    conditions: tuple[Expression, ...]
+    via: frozenset[str]
+
+
+def find_implied(branch: Branch) -> list[Implied]:
+    """The pairs of single events that have no condition, but comparisons that follow from those with others.
+
+    >>> from ensue.language import parse_query
+    >>> (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x"))
+    >>> [(one.pair, sorted(one.via)) for one in find_implied(branch)]
+    [(('a', 'c'), ['b'])]
+    """
+    lists = {v.name for v in branch.variables if v.kleene}
+    compared = []
+    own = {frozenset(names) for conjunct in branch.conjuncts if len(names := variables_of(conjunct)) == 2}
+    for conjunct in branch.conjuncts:
+        match conjunct:
+            case Comparison(operands=(Attribute() as left, Attribute() as right), operators=(symbol,)):
+                both = {left.variable, right.variable}
+                if len(both) == 2 and not both & lists:
+                    compared.append((left, symbol, right))
+    found: dict[Pair, Implied] = {}
+    for left, symbol, right, via in implied_comparisons(compared, lambda node: node.variable):
+        x, y = sorted((left.variable, right.variable))
+        if {x, y} not in own:
+            before = found.get((x, y), Implied((x, y), (), frozenset()))
+            condition = Comparison((left, right), (symbol,))
+            found[x, y] = Implied((x, y), (*before.conditions, condition), before.via | via)
+    return list(found.values())
 
 
 def find_triples(branch: Branch, pairs: Iterable[Pair]) -> Iterator[Triple]:

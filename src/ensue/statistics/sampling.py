@@ -242,13 +242,18 @@ class AskedPairs:
         return left, right
 
     @property
+    def share(self) -> Estimate:
+        """The share that passes, as if pairs had nothing to do with each other."""
+        return share(float(np.count_nonzero(self.passed)), len(self.passed))
+
+    @property
     def estimate(self) -> Estimate:
         """The share that passes.
 
         Such pairs share events and are not independent of each other, so the variance is not just p(1-p)/n; it is that
         of a two-sample U-statistic: how much the share differs between left events, and between right events.
         """
-        found = share(float(np.count_nonzero(self.passed)), len(self.passed))
+        found = self.share
         spread = sum(_variance_of_mean(seen, passed) for seen, passed in self._tallies)
         return Estimate(found.value, max(found.variance, spread - found.variance))  # chance is in both of the two
 

@@ -25,7 +25,8 @@ class Statistics:
     own conditions; `pairs`, with the two names in order, the share of pairs of such events that pass all conditions
     between the two. What is missing in `local` and `pairs` is 1. `(x, x)` stands for neighbours in a list. `triples`
     says of the conditions of a middle event with two others how many times as often both hold as the product of the
-    two shares says: 1 where they are independent.
+    two shares says: 1 where they are independent. `implied` is the share of pairs without a condition of their own that
+    pass what follows from the conditions with others.
 
     >>> known = Statistics(60.0, {"A": Estimate(2.0)}, {"a": Estimate(0.5)}, {("a", "b"): Estimate(0.1)})
     >>> known.pair("b", "a").value, known.share("b").value, known.rate("C").value
@@ -40,6 +41,7 @@ class Statistics:
     pairs: Mapping[tuple[str, str], Estimate]
     at: int = 0
     triples: Mapping[tuple[str, str, str], Estimate] = field(default_factory=dict)
+    implied: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
 
     @classmethod
     def uniform(cls, query: Query) -> Statistics:
@@ -59,11 +61,12 @@ class Statistics:
         return self.pairs.get((x, y) if x <= y else (y, x), _ALL)
 
     def rows(self) -> Iterator[tuple[str, str, Estimate]]:
-        """All of it as rows: what it is ('rate', 'local', 'pair' or 'triple'), of what, and the number."""
+        """All of it as rows: what it is ('rate', 'local', 'pair', 'triple' or 'implied'), of what, and the number."""
         yield from (("rate", name, found) for name, found in self.rates.items())
         yield from (("local", name, found) for name, found in self.local.items())
         yield from (("pair", f"{x}, {y}", found) for (x, y), found in self.pairs.items())
         yield from (("triple", ", ".join(names), found) for names, found in self.triples.items())
+        yield from (("implied", f"{x}, {y}", found) for (x, y), found in self.implied.items())
 
     def __str__(self) -> str:
         """A line for each number.
@@ -88,6 +91,7 @@ class Statistics:
             "local": {name: [found.value, found.variance] for name, found in self.local.items()},
             "pairs": [[x, y, found.value, found.variance] for (x, y), found in self.pairs.items()],
             "triples": [[*names, found.value, found.variance] for names, found in self.triples.items()],
+            "implied": [[x, y, found.value, found.variance] for (x, y), found in self.implied.items()],
         }
 
     @classmethod
@@ -106,6 +110,7 @@ class Statistics:
                 {_in_order(str(x), str(y)): _estimate(*found) for x, y, *found in data["pairs"]},
                 int(data.get("at", 0)),
                 {(str(x), str(y), str(z)): _estimate(*found) for x, y, z, *found in data.get("triples", ())},
+                {_in_order(str(x), str(y)): _estimate(*found) for x, y, *found in data.get("implied", ())},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"these are not statistics: {error!r}; take them anew with `ensue stats`") from error
