@@ -114,16 +114,17 @@ def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, An
 
 
 # -- two streams for themselves --------------------------------------------------------------------------------------
-INVERTED = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 1600"
+INVERTED = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.y < c.y AND c.z < d.z WITHIN 1600"
 
 
 def inverted_stream(events: int) -> pa.Table:
-    """Four types with rates as 100 : 22 : 5 : 1, from the middle on the other way round; x falls from type to type."""
+    """Four types with rates as 100 : 22 : 5 : 1, from the middle on the other way round; attributes fall by type."""
     dice = np.random.default_rng(3)
     shares = np.array((100, 22, 5, 1)) / 128
     kinds = np.concatenate([dice.choice(4, events // 2, p=p) for p in (shares, shares[::-1])])
     names = pa.DictionaryArray.from_arrays(pa.array(kinds, pa.int32()), pa.array(list("ABCD")))
-    return pa.table({"type": names, "ts": np.arange(len(kinds)), "x": dice.normal(-2.3 * kinds)})
+    falling = {name: dice.normal(-2.3 * kinds) for name in "xyz"}
+    return pa.table({"type": names, "ts": np.arange(len(kinds)), **falling})
 
 
 def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:

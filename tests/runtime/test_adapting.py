@@ -236,7 +236,7 @@ def test_checks_keep_their_distance_through_restarts() -> None:
 def test_events_that_come_one_by_one(method: str) -> None:
     """Plans follow them too, and a plan that takes over after some of them knows which were before."""
     events = drifting(26_000)
-    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND a.x > 0.5 WITHIN 100"
+    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND c.x < b.x AND a.x > 0.5 WITHIN 100"
     adapt = ensue.Adaptation(every=4_000, decision="unconditional", method=method)  # type: ignore[arg-type]
     engine = ensue.compile(query, adapt=adapt)
     found = sum(len(engine.push_event(row)) for row in events.to_pylist())
@@ -393,12 +393,13 @@ def test_a_branch_is_planned_anew_for_itself() -> None:
 
 
 def inverting(events: int, rates: tuple[int, ...]) -> pa.Table:
-    """Types of these rates, and from the middle on the other way round; x falls from type to type."""
+    """Types of these rates, and from the middle on the other way round; x, y and z fall from type to type."""
     dice = np.random.default_rng(3)
     shares = np.array(rates) / sum(rates)
     halves = [dice.choice(len(rates), events // 2, p=p) for p in (shares, shares[::-1])]
     kinds = np.concatenate(halves)
-    return pa.table({"type": np.array(list("ABCD"))[kinds], "ts": np.arange(events), "x": dice.normal(-2.3 * kinds)})
+    falling = {name: dice.normal(-2.3 * kinds) for name in "xyz"}
+    return pa.table({"type": np.array(list("ABCD"))[kinds], "ts": np.arange(events), **falling})
 
 
 def stored_in_halves(engine: Engine, events: pa.Table) -> tuple[int, int]:
@@ -417,7 +418,7 @@ def stored_in_halves(engine: Engine, events: pa.Table) -> tuple[int, int]:
 @pytest.mark.parametrize("planner", ["greedy", "zstream"])
 def test_rates_that_invert_make_five_times_the_work_for_a_plan_that_stays(planner: str) -> None:
     events = inverting(60_000, (100, 22, 5, 1))
-    query = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 800"
+    query = "PATTERN AND(A a, B b, C c, D d) WHERE a.x < b.x AND b.y < c.y AND c.z < d.z WITHIN 800"
     first = ensue.compile(query, adapt=ensue.Adaptation(planner=planner, every=4_000))
     first.push(events.slice(0, 4_000))
     plan = first.plan_of("q1")
@@ -447,7 +448,7 @@ def test_what_cannot_be_adapted_runs_as_it_is() -> None:
 
 def test_a_plan_that_saves_little_does_not_take_over() -> None:
     events = drifting(40_000)
-    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 50"
+    query = "PATTERN SEQ(A a, B b, C c, A d) WHERE a.x < b.x AND c.x < b.x AND c.x < d.x WITHIN 50"
 
     def run(gain: float) -> list[Any]:
         adapt = ensue.Adaptation(every=4_000, decision="unconditional", gain=gain)
@@ -457,7 +458,7 @@ def test_a_plan_that_saves_little_does_not_take_over() -> None:
         return [1 - entry.new_cost / entry.old_cost for entry in run(gain) if entry.replaced]
 
     assert 0 < min(saved(0.0)) < 0.2
-    assert min(saved(0.2)) >= 0.2
+    assert min(saved(0.15)) >= 0.15
     assert not any(entry.replaced for entry in run(0.999))
 
 
