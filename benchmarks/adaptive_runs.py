@@ -270,7 +270,7 @@ MOST_MATCHES = 8
 LEAST_WINDOWS = 48
 """That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
 SLICES, SLICE = 6, 2 * BATCH
-RUN = 4.0
+RUN = 3.0
 """Seconds that a run should take: long enough for what happens at three shifts to be a small part of it."""
 MOST_TIMES = 32
 """How many times as many events as windows are fitted to a stream has at most."""

@@ -262,7 +262,7 @@ def test_a_check_is_put_off_until_its_cost_is_a_small_share(monkeypatch: pytest.
             cadence.checked(number, 0.002)
             checks += 1
     assert 0.006 < checks * 0.002 / clock[0] < 0.0125
-    cadence.rest()
+    cadence.rest(0)
     clock[0] += 60.0
     assert not cadence.is_due(number + 10_000), "what others do meanwhile is no reason to look"
     cadence.work()
@@ -300,7 +300,7 @@ def test_a_stream_that_becomes_slow_is_checked_sooner(monkeypatch: pytest.Monkey
     assert cadence.is_far(10_000, 10_100, 500)
     assert not cadence.is_far(cadence.next - 900, cadence.next - 400, 500), "it comes soon"
     clock[0] = 2.0
-    cadence.rest()
+    cadence.rest(0)
     assert not cadence.is_far(10_000, 10_100, 500), "it is due"
 
 
@@ -317,7 +317,7 @@ def test_events_that_suddenly_take_longer_are_noticed(monkeypatch: pytest.Monkey
             clock[0] += seconds
             came += 2500
             due = cadence.is_due(number + came)
-            cadence.rest()
+            cadence.rest(0)
             if due:
                 return came
 

@@ -76,6 +76,11 @@ def test_patience_is_what_events_took_before_and_some_more() -> None:
     cadence = Cadence(None, 0.01)
     assert cadence.patience(1_000) is None, "nothing is known yet"
     cadence._pace, cadence._cost = 2e-6, 2e-3
-    assert cadence.patience(1_000) == Patience(pytest.approx(0.014), 2)  # type: ignore[arg-type]
+    assert cadence.patience(1_000) is None, "it is hardly worth a look"
+    cadence.rest(1_000_000)
+    assert cadence.patience(1_000) is None
+    cadence.work()
+    cadence.rest(0)
+    assert cadence.patience(1_000) == Patience(pytest.approx(0.014), 2), "unless"  # type: ignore[arg-type]
     assert cadence.patience(10_000) == Patience(pytest.approx(0.05), 16)  # type: ignore[arg-type]
     assert Cadence(500, 0.01).patience(1_000) is None, "where checks were asked for, nothing depends on the clock"

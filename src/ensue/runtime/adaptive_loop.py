@@ -105,7 +105,7 @@ class AdaptiveLoop:
                     check(part.first + taken)
             start, is_far = start + taken, False
             if start >= end:
-                cadence.rest()
+                cadence.rest(end)
                 return found[0] if len(found) == 1 else Matches.concat(found)
 
     def pause(self, next_event: int, check: Callable[[int], None]) -> int:

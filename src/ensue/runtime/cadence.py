@@ -18,7 +18,7 @@ _IDLE, _LEAST = 0.5, 4.0
 """By how much of itself the time between checks grows with each that finds nothing, and how many times at most."""
 _PUZZLED = 4
 """How often it is looked again why events have become slow."""
-_SLOWER, _SPAN = 1.3, 5.0
+_SLOWER, _SPAN = 1.5, 5.0
 """By what factor events must have become slower to be looked at sooner, and for how many times a check's cost."""
 _SOONER, _SOONEST = 2.5, 50.0
 """How many times the budget a check may then be, times that factor, and at most."""
@@ -28,6 +28,8 @@ _PATIENT = 2.0
 """How many times as long as expected events may take before the rest of them has to wait for a check."""
 _LOOK, _LOOKS = 1e-3, 16
 """Seconds of work after which the clock is looked at in between, and how often at most in a batch."""
+_LONG = 5e-3
+"""Seconds from which on a batch is worth a look in between; a shorter one only after one that took long."""
 
 
 class Patience(NamedTuple):
@@ -63,6 +65,7 @@ class Cadence:
         self._puzzled = 0  # checks that did not find why events had become slow
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
         self._mark = (0, 0.0)  # an event's number, and what had been worked then
+        self._is_tense = False  # the last batch took longer than expected
 
     @property
     def _share(self) -> float:
@@ -79,9 +82,10 @@ class Cadence:
         if self._since is None:
             self._since = time.thread_time()
 
-    def rest(self) -> None:
-        """Stop the clock: what is done now is not the engine's work."""
-        self._worked, self._since = self._working(), None
+    def rest(self, events: int) -> None:
+        """Stop the clock after some events: what is done now is not the engine's work."""
+        before, self._worked, self._since = self._worked, self._working(), None
+        self._is_tense = self._worked - before > _SLOWER * self._pace * events
 
     def is_far(self, first: int, stop: int, reach: int) -> bool:
         """Whether events up to before `stop` need not be held for a check, nor cut: it comes more than `reach` later.
@@ -124,11 +128,14 @@ class Cadence:
     def patience(self, events: int) -> Patience | None:
         """How long some events may take, for a plan may no longer fit from one event to the next; None: for ever.
 
-        That is twice as long as expected, and as much more as it takes to say that events have become slow.
+        That is twice as long as expected, and as much more as it takes to say that events have become slow. Short
+        batches may take as long as they need, unless the one before took longer than expected.
         """
         if self._every is not None or not self._pace:
             return None
         expected = self._pace * events
+        if expected < _LONG and not self._is_tense:
+            return None
         looks = min(max(2, int(expected / _LOOK)), _LOOKS)
         return Patience(_PATIENT * expected + _SPAN * self._cost, looks)
 
