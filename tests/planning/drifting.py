@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ensue.pattern.normalize import Variable
-from ensue.planning.figures import Figures, Shape, joint_name, rate_name, selectivity_name
+from ensue.planning.figures import Figures, Shape, implied_name, joint_name, rate_name, selectivity_name
 
 COARSE = (0.25, 0.5, 1.0)
 """Selectivities whose products are exact, so that equal costs are equal numbers: ties come up all the time."""
@@ -42,7 +42,12 @@ def random_shape(rng: random.Random, most: int, *, least: int = 2, lists: float 
     singles = [v.name for v in variables if not v.kleene]
     triples = [tuple(rng.sample(singles, 3)) for _ in range(rng.randint(0, 3)) if len(singles) > 2]
     before = frozenset(random_before(rng, names))
-    return Shape(tuple(variables), before, ("n",) * rng.randint(0, 1), triples=tuple(triples))  # type: ignore[arg-type]
+    negations = ("n",) * rng.randint(0, 1)
+    chain = rng.sample(singles, rng.randint(0, len(singles)))  # each is compared with the next
+    implied = tuple(
+        ((chain[i], chain[j]), frozenset(chain[i + 1 : j])) for j in range(len(chain)) for i in range(j - 1)
+    )
+    return Shape(tuple(variables), before, negations, triples=tuple(triples), implied=implied)  # type: ignore[arg-type]
 
 
 def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) -> Figures:
@@ -58,6 +63,7 @@ def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) ->
     values |= {selectivity_name(x, y): selectivity() for x in names for y in names if x < y and rng.random() < 0.5}
     joint = (lambda: rng.choice([0.5, 2.0])) if coarse else (lambda: rng.lognormvariate(0, 1))
     values |= {joint_name(*triple): joint() for triple in shape.triples}
+    values |= {implied_name(*pair): selectivity() for pair, _ in shape.implied}
     variances = {name: (rng.uniform(0, 0.5) * value) ** 2 for name, value in values.items()}
     return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values, variances)
 

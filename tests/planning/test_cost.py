@@ -49,6 +49,23 @@ def test_conditions_that_share_an_event_by_hand() -> None:
         assert together.growth(frozenset(rest), last) == pytest.approx(4 / together.card(frozenset(rest)))
 
 
+def test_what_conditions_imply_by_hand() -> None:
+    """A chain a, b, c, d: without b and c, d is tied to a; with one of them, by that."""
+    implied = ((("a", "c"), frozenset("b")), (("b", "d"), frozenset("c")), (("a", "d"), frozenset("bc")))
+    shape = replace(conjunction("abcd"), implied=implied)
+    known = by_hand(shape, 1.0, [4.0] * 4, {("a", "b"): 0.5, ("b", "c"): 0.5, ("c", "d"): 0.5}).values
+    shares = {"implied(a, c)": 0.25, "implied(b, d)": 0.25, "implied(a, d)": 0.125}
+    costs = Costs(Figures(shape, 1.0, {**known, **shares}))
+    assert costs.card(frozenset("ac")) == pytest.approx(16 * 0.25)
+    assert costs.card(frozenset("ad")) == pytest.approx(16 * 0.125)
+    assert costs.card(frozenset("abc")) == pytest.approx(64 * 0.5 * 0.5)
+    assert costs.card(frozenset("abd")) == pytest.approx(64 * 0.5 * 0.25)
+    assert costs.card(frozenset("abcd")) == pytest.approx(256 * 0.5**3)
+    never = Costs(Figures(shape, 1.0, {**known, "implied(a, d)": 0.0}))
+    assert never.card(frozenset("ad")) < 1e-6
+    assert never.card(frozenset("abcd")) == pytest.approx(256 * 0.5**3)
+
+
 def test_order_costs_what_its_tree_costs() -> None:
     """The paper's sum over prefixes (with the buffers, which any plan has) is ZStream's sum over nodes."""
     rng = random.Random(1)

@@ -89,6 +89,32 @@ def test_conditions_that_share_an_event() -> None:
     assert Statistics.from_json(json.loads(json.dumps(again.to_json()))) == again
 
 
+def test_what_conditions_imply() -> None:
+    """a.x < c.x holds for one pair in two, a.x < d.x and a.k = d.k for one in forty."""
+    chain = "a.x < b.x AND b.x < c.x AND c.x < d.x AND a.k = b.k AND b.k = c.k AND c.k = d.k"
+    query = parse_query(f"PATTERN SEQ(A a, B b, C c, B d) WHERE {chain} WITHIN 50000")
+    found = [collect(query, stream(40_000, seed), 5000).snapshot().implied for seed in range(8)]
+    assert all(set(one) == {("a", "c"), ("a", "d"), ("b", "d")} for one in found)
+    assert np.mean([one["a", "d"].value for one in found]) == pytest.approx(1 / 40, rel=0.3)
+    again = collect(query, stream(40_000, 0), 5000)
+    assert Statistics.from_json(json.loads(json.dumps(again.snapshot().to_json()))) == again.snapshot()
+    assert "implied a, c" in str(again.snapshot())
+
+
+def test_what_conditions_imply_is_asked_by_who_looks_closely() -> None:
+    query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 50000")
+    table = stream(40_000, 1)
+    collector = collect(query, table, 5000)
+    assert collector.snapshot(closely=False).implied == {}
+    known = collector.snapshot().implied
+    assert set(known) == {("a", "c")}
+    assert collector.snapshot(closely=False).implied == known
+    state, tables = collector.dump()
+    other = collect(query, table.slice(0, 0), 5000)
+    other.load(json.loads(json.dumps(state)), tables)
+    assert other.snapshot(closely=False).implied == known, "it is part of the state"
+
+
 def test_the_same_stream_gives_the_same_statistics() -> None:
     table = stream(30_000, 1)
     once, again = (collect(QUERY, table, 700).snapshot() for _ in range(2))

@@ -57,6 +57,14 @@ def test_of_a_file_in_any_order(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert found["plain"].rate("C").value == pytest.approx(0.001, rel=0.01)
 
 
+def test_what_conditions_imply(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:
+    pq.write_table(table, tmp_path / "events.parquet")
+    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 10s"
+    code, out, _ = run(capsys, query, "--input", tmp_path / "events.parquet", "-o", tmp_path / "stats.json")
+    assert code == 0 and "share of pairs, implied" in out and "a, c" in out
+    assert read(tmp_path / "stats.json")["q1"].implied["a", "c"].value == pytest.approx(0.5, abs=0.2)
+
+
 def test_of_the_end_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:
     pq.write_table(table, tmp_path / "events.parquet")
     saved = tmp_path / "stats.json"

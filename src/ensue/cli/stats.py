@@ -78,7 +78,7 @@ def _show(name: str, statistics: Statistics, schema: Schema) -> None:
     for heading in ("what", "of", "value", "± 2 deviations"):
         table.add_column(heading, justify="right" if heading[0] in "v±" else "left")
     words = {"rate": f"events / {unit}", "local": "share that passes", "pair": "share of pairs"}
-    words["triple"] = "both, times as often"
+    words |= {"triple": "both, times as often", "implied": "share of pairs, implied"}
     for kind, of, found in statistics.rows():
         one = Estimate(found.value * steps, found.variance * steps**2) if kind == "rate" else found
         table.add_row(words[kind], of, f"{one.value:,.4g}", f"{2 * one.deviation:.2g}")

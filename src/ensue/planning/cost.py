@@ -44,6 +44,9 @@ from ensue.planning.plan import Leaf, Plan, Tree
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
 
+LEAST = 1e-9
+"""The least share of pairs that is taken to pass what conditions imply: none is known to be nothing."""
+
 
 class Costs:
     """The costs of trees under some figures. Each is computed once: a subtree's cost is a constant above it."""
@@ -58,8 +61,8 @@ class Costs:
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
         known = [(frozenset(triple), figures.joint(triple)) for triple in shape.triples]
         self._joints = [(names, joint) for names, joint in known if joint != 1.0]
-        shares = [(frozenset(pair), via, figures.implied(*pair)) for pair, via in shape.implied]
-        self._shares = [(pair, via, share) for pair, via, share in shares if 0.0 < share < 1.0]
+        shares = [(frozenset(pair), via, max(figures.implied(*pair), LEAST)) for pair, via in shape.implied]
+        self._shares = [(pair, via, share) for pair, via, share in shares if share < 1.0]
         self._implied: dict[frozenset[str], float] = {}
         self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
         self._trees: dict[Tree, tuple[frozenset[str], float]] = {}

@@ -417,6 +417,7 @@ class Collector:
             "rates": self._rates.dump(),
             "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
+            "implied": [[*pair, found.value] for pair, found in self._implied.items()],
         }
         if pool is None:
             return state, []
@@ -434,6 +435,7 @@ class Collector:
             passing = {name: _Passing.load(*state["passing"][name]) for name in self._passing}
             samples = {name: WindowSample.load(state["samples"][name]) for name in self._samples}
             chunks, events = int(state["chunks"]), int(state["events"])
+            implied = {(x, y): Estimate(value) for x, y, value in state.get("implied", ())}
             pool = None
             if any(map(len, samples.values())):
                 times, table = tables
@@ -442,7 +444,7 @@ class Collector:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
-        self._chunks, self._events = chunks, events
+        self._chunks, self._events, self._implied = chunks, events, implied
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
 
