@@ -28,8 +28,7 @@ _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.005
 """Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
-
-_FIRST = 4.0
+_FIRST = 1.0
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
 

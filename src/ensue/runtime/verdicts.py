@@ -49,10 +49,6 @@ class Verdicts:
         known = self._known.get((used, other))
         return known.misled if known is not None and check < known.until else 1.0
 
-    def has(self, used: str) -> bool:
-        """Whether anything is known of others in the place of this plan."""
-        return any(plan == used for plan, _ in self._known)
-
     def is_due(self, used: str, check: int) -> bool:
         """Whether it is time to try other plans again in the place of this one."""
         return any(plan == used and one.until <= check for (plan, _), one in self._known.items())
