@@ -41,7 +41,7 @@ class AdaptiveLoop:
         self._cadence = None if adaptation is None else adaptation.cadence
         self._reach = 0  # how many events before a check are looked at
         self._told = 0  # entries of the journal that were given away
-        self.pace = 0.0  # seconds that an event took before the last check; 0: not known
+        self.event_seconds = 0.0  # that an event took before the last check; 0: not known
 
     def bind(self, lanes: Sequence[Lane], schema: Schema) -> None:
         """Make the adapters, now that the columns are known."""
@@ -133,7 +133,7 @@ class AdaptiveLoop:
             return
         told = len(self.journal)
         slower, worked = self._cadence.slower(next_event), self._cadence.worked
-        self.pace = self._cadence.lately(next_event)
+        self.event_seconds = self._cadence.lately(next_event)
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
             ways = partial(swap, name), try_plans(name)

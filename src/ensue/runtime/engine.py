@@ -457,7 +457,7 @@ class Engine(Fed):
             lane = self._lane(name)
             rivals = make_rivals(lane.evaluator, plans, self._strings)
             held = lane.evaluator.partial_matches(lane.state)
-            return run_race(rivals, recent(), self._strings, held, self._loop.pace)
+            return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds)
 
         return try_on
 
