@@ -47,7 +47,8 @@ class CellResult:
     @property
     def noise(self) -> float:
         """By what share the runs of one method differ, on average over those that were not stopped."""
-        return average(one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped)
+        found = [one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped]
+        return average(found) if found else 0.0
 
     @property
     def name(self) -> str:
