@@ -54,7 +54,7 @@ def test_of_several_plans_the_quickest_is_first() -> None:
     ensue.run(rare_first(2_000), ALL)
     found = race(Options(), "cba", "bca", "abc")
     assert found is not None and found.first == 2
-    assert found.times[2] == 1.0 and min(found.times[:2]) > 1.5
+    assert found.times[2] == 1.0 and min(found.times[:2]) > 1.1
 
 
 def test_a_plan_that_falls_behind_drops_out(monkeypatch: pytest.MonkeyPatch) -> None:
