@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ensue.planning.alternatives import near_trees, other_trees, shape_of
+from ensue.planning.alternatives import near_trees, other_trees, outline_of
 from ensue.planning.plan import Plan, every_tree, left_deep, variables_of
 from ensue.planning.planners import planner_named
 from tests.planning.drifting import conjunction, random_figures, random_shape
@@ -30,26 +30,26 @@ def test_near_plans_bind_all_variables_and_lists_stay_last(seed: int) -> None:
     shape = random_shape(dice, 6)
     figures = random_figures(dice, shape)
     tree = planner_named("greedy").plan(figures).tree
-    mine = shape_of(Plan((tree,)))
+    mine = outline_of(Plan((tree,)))
     lists = len(shape.lists)
     for near in near_trees(tree, figures):
         assert sorted(variables_of(near)) == sorted(shape.names)
-        assert shape_of(Plan((near,))) != mine
+        assert outline_of(Plan((near,))) != mine
         assert not lists or set(variables_of(near)[-lists:]) == set(shape.lists)
 
 
 def test_steps_lead_from_any_plan_to_any_other() -> None:
     figures = random_figures(random.Random(1), conjunction("abcde"))
-    reached = {shape_of(Plan((tree := left_deep("abcde"),))): tree}
+    reached = {outline_of(Plan((tree := left_deep("abcde"),))): tree}
     while True:
-        more = {shape_of(Plan((near,))): near for one in reached.values() for near in near_trees(one, figures)}
+        more = {outline_of(Plan((near,))): near for one in reached.values() for near in near_trees(one, figures)}
         if more.keys() <= reached.keys():
             break
         reached = more | reached
-    assert reached.keys() == {shape_of(Plan((tree,))) for tree in every_tree("abcde")}
+    assert reached.keys() == {outline_of(Plan((tree,))) for tree in every_tree("abcde")}
 
 
 def test_plans_that_differ_in_sides_are_alike() -> None:
     one, other = (Plan((left_deep(order, stored=True),)) for order in ("abc", "bac"))
-    assert shape_of(one) == shape_of(other) != shape_of(Plan((left_deep("acb", stored=True),)))
-    assert shape_of(one) != shape_of(Plan((left_deep("abc"),))), "what is stored differs"
+    assert outline_of(one) == outline_of(other) != outline_of(Plan((left_deep("acb", stored=True),)))
+    assert outline_of(one) != outline_of(Plan((left_deep("abc"),))), "what is stored differs"

@@ -37,7 +37,7 @@ def near_trees(tree: Tree, figures: Figures) -> Iterator[Tree]:
     >>> from ensue.statistics.snapshot import Statistics
     >>> query = parse_query("PATTERN SEQ(A a, B b, C c, D d) WITHIN 10")
     >>> figures = figures_of(normalize(query)[0], 10.0, Statistics.uniform(query))
-    >>> [_shape(tree) for tree in near_trees(left_deep("abcd"), figures)]
+    >>> [_outline(tree) for tree in near_trees(left_deep("abcd"), figures)]
     ['(((a b) d) c)', '((a b) (c d))', '(((a c) b) d)', '(((b c) a) d)']
     """
     if not isinstance(tree, Join):
@@ -55,16 +55,16 @@ def _is_list(tree: Tree, figures: Figures) -> bool:
     return isinstance(tree, Leaf) and tree.variable in figures.shape.lists
 
 
-def shape_of(plan: Plan) -> str:
+def outline_of(plan: Plan) -> str:
     """What tells plans apart that differ in what they take: the sides of a join may change places.
 
-    >>> shape_of(Plan((left_deep("bac", stored=True),)))
+    >>> outline_of(Plan((left_deep("bac", stored=True),)))
     '((a b)* c)*'
     """
-    return " | ".join(map(_shape, plan.trees))
+    return " | ".join(map(_outline, plan.trees))
 
 
-def _shape(tree: Tree) -> str:
+def _outline(tree: Tree) -> str:
     if isinstance(tree, Join):
-        return f"({' '.join(sorted((_shape(tree.left), _shape(tree.right))))}){'*' * tree.stored}"
+        return f"({' '.join(sorted((_outline(tree.left), _outline(tree.right))))}){'*' * tree.stored}"
     return tree.variable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ensue.planning.alternatives import shape_of
+from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
 from ensue.planning.figures import Figures
 from ensue.planning.objectives import Objective
@@ -69,11 +69,11 @@ class Explorer:
             return _SLOW
         if self._start is not None and worked >= self._start:
             return _UNTRIED
-        return _TRIED_AGAIN if self._verdicts.is_due(shape_of(used), check) else None
+        return _TRIED_AGAIN if self._verdicts.is_due(outline_of(used), check) else None
 
     def misled(self, used: Plan, other: Plan, check: int) -> float:
         """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known."""
-        return self._verdicts.misled(shape_of(used), shape_of(other), check)
+        return self._verdicts.misled(outline_of(used), outline_of(other), check)
 
     def explore(
         self,
@@ -118,16 +118,16 @@ class Explorer:
         for k, one in enumerate(figures):
             for tree in map(aim.ready, aim.others(one, aim.bare(base.trees[k]))):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
-                made[shape_of(plan)] = plan
+                made[outline_of(plan)] = plan
         cheapest = sorted(made.values(), key=partial(aim.rank, figures))
-        mine = shape_of(used)
+        mine = outline_of(used)
         found: dict[str, Plan] = {}
         for plan in (*reversed(self._former.values()), *cheapest):
-            found.setdefault(shape_of(plan), plan)
+            found.setdefault(outline_of(plan), plan)
         new = [
             plan
             for shape, plan in found.items()
-            if shape not in (mine, shape_of(base)) and self._verdicts.is_open(mine, shape, check)
+            if shape not in (mine, outline_of(base)) and self._verdicts.is_open(mine, shape, check)
         ]
         self._start = None if len(new) <= most else 0.0  # at the next check
         return new[:most]
@@ -141,11 +141,11 @@ class Explorer:
         for plan, one in zip(plans, race.times, strict=True):
             if plan != used:
                 expected = aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
-                self._verdicts.add(shape_of(used), shape_of(plan), one / times, expected, check)
+                self._verdicts.add(outline_of(used), outline_of(plan), one / times, expected, check)
 
     def note_former(self, plan: Plan) -> None:
         """A plan has been replaced: what is like the new one has not been tried."""
-        shape = shape_of(plan)
+        shape = outline_of(plan)
         self._former.pop(shape, None)
         self._former[shape] = plan
         while len(self._former) > _FORMER:
@@ -168,6 +168,6 @@ class Explorer:
         """What `dump` gave."""
         found = cls()
         found._verdicts = Verdicts(state["verdicts"])
-        found._former = {shape_of(plan): plan for plan in map(load_plan, state["former"])}
+        found._former = {outline_of(plan): plan for plan in map(load_plan, state["former"])}
         found._wasted, found._is_slow, found._start = state["wasted"], state["slow"], state["start"]
         return found
