@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ensue.pattern.normalize import Variable
-from ensue.planning.figures import Figures, Shape, implied_name, joint_name, rate_name, selectivity_name
+from ensue.planning.figures import LOOK, Figures, Shape, implied_name, joint_name, rate_name, selectivity_name
 
 COARSE = (0.25, 0.5, 1.0)
 """Selectivities whose products are exact, so that equal costs are equal numbers: ties come up all the time."""
@@ -47,7 +47,9 @@ def random_shape(rng: random.Random, most: int, *, least: int = 2, lists: float 
     implied = tuple(
         ((chain[i], chain[j]), frozenset(chain[i + 1 : j])) for j in range(len(chain)) for i in range(j - 1)
     )
-    return Shape(tuple(variables), before, negations, triples=tuple(triples), implied=implied)  # type: ignore[arg-type]
+    keyed = frozenset(frozenset(rng.sample(singles, 2)) for _ in range(rng.randint(0, 2)) if len(singles) > 1)
+    beside = {"triples": tuple(triples), "implied": implied, "keyed": keyed}
+    return Shape(tuple(variables), before, negations, **beside)  # type: ignore[arg-type]
 
 
 def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) -> Figures:
@@ -64,15 +66,16 @@ def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) ->
     joint = (lambda: rng.choice([0.5, 2.0])) if coarse else (lambda: rng.lognormvariate(0, 1))
     values |= {joint_name(*triple): joint() for triple in shape.triples}
     values |= {implied_name(*pair): selectivity() for pair, _ in shape.implied}
+    look = {LOOK: rng.choice([0.0, 0.25] if coarse else [0.0, 0.03, 1.0])}
     variances = {name: (rng.uniform(0, 0.5) * value) ** 2 for name, value in values.items()}
-    return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values, variances)
+    return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values | look, variances)
 
 
 def drifted(rng: random.Random, figures: Figures, *, coarse: bool = False) -> Figures:
     """Some statistics moved: a little, a lot, or for coarse ones by a factor of two."""
     spread = rng.choice([0.05, 0.3, 1.0])
     for name, value in figures.values.items():
-        if rng.random() < 0.4:
+        if name != LOOK and rng.random() < 0.4:
             factor = rng.choice([0.5, 2.0]) if coarse else rng.lognormvariate(0, spread)
             figures = figures.moved(name, value * factor)
     return figures

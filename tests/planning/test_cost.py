@@ -66,11 +66,45 @@ def test_what_conditions_imply_by_hand() -> None:
     assert never.card(frozenset("abcd")) == pytest.approx(256 * 0.5**3)
 
 
+def test_looks_by_hand() -> None:
+    """A join of two sides looks at all of their pairs, or at those of one key."""
+    shape = conjunction("abc")
+    plain = by_hand(shape, 1.0, [10.0, 20.0, 4.0], {("a", "b"): 0.01, ("b", "c"): 0.5})
+    assert Costs(plain.with_looks(0.0)).whole(left_deep("abc")) == Costs(plain).whole(left_deep("abc"))
+    costs = Costs(plain.with_looks(0.1))
+    assert costs.tree(left_deep("ab")) == pytest.approx(10 + 20 + 0.1 * 200 + 2)
+    assert costs.parts(left_deep("ab")) == pytest.approx(10 + 20 + 0.1 * 200)
+    assert costs.whole(left_deep("abc")) == pytest.approx(10 + 20 + 0.1 * 200 + 2 + 4 + 0.1 * 2 * 4 + 4)
+    assert costs.step(frozenset("ab"), "c") == pytest.approx(0.5 * 4 + 0.1 * 4)
+    assert costs.step(frozenset(), "c") == 4.0
+    tied = replace(plain, shape=replace(shape, keyed=frozenset({frozenset("ab")})))
+    assert Costs(tied.with_looks(0.1)).parts(left_deep("ba")) == pytest.approx(10 + 20 + 0.1 * 2)
+    follows = replace(tied, shape=replace(tied.shape, keyed=frozenset({frozenset("ac")})))
+    follows = follows.moved("implied(a, c)", 0.25).with_looks(0.1)
+    assert Costs(follows).parts(left_deep("ac")) == pytest.approx(10 + 4 + 0.1 * 40 * 0.25)
+
+
+def test_lists_are_not_looked_at() -> None:
+    variables = (Variable("a", "A"), Variable("b", "B", True, 1, None), Variable("c", "C"))
+    figures = by_hand(Shape(variables), 1.0, [2.0, 3.0, 4.0], {})
+    for order in ("acb", "abc", "bca"):
+        tree = left_deep(order)
+        assert Costs(figures.with_looks(0.5)).tree(tree) - Costs(figures).tree(tree) == pytest.approx(0.5 * 8), order
+    assert Costs(figures.with_looks(0.5)).step(frozenset("ac"), "b") == Costs(figures).growth(frozenset("ac"), "b")
+
+
+def test_equal_keys_that_follow_from_others_are_found_by_an_index() -> None:
+    (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.k = c.k AND a.x < c.y"))
+    assert shape_of(branch).keyed == {frozenset("ab"), frozenset("bc")}
+    (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.k = c.k"))
+    assert shape_of(branch).keyed == {frozenset("ab"), frozenset("bc"), frozenset("ac")}
+
+
 def test_order_costs_what_its_tree_costs() -> None:
     """The paper's sum over prefixes (with the buffers, which any plan has) is ZStream's sum over nodes."""
     rng = random.Random(1)
     for _ in range(200):
-        figures = random_figures(rng, random_shape(rng, 6))
+        figures = random_figures(rng, random_shape(rng, 6)).with_looks(0.0)
         costs = Costs(figures)
         order = list(figures.shape.names)
         rng.shuffle(order)

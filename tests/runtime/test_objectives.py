@@ -17,7 +17,7 @@ from ensue.runtime.adaptation import Adaptation, read_adapt
 QUERY = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.y < c.y WITHIN 10s"
 TIMINGS = Timings(predicate=2e-5, result=2e-4, insert=5e-4)
 LATENCY = Adaptation(
-    objective="latency", timings=TIMINGS, every=200, decision=ByInvariants(distance=ConstantDistance(0.1))
+    objective="latency", timings=TIMINGS, every=200, decision=ByInvariants(distance=ConstantDistance(0.0))
 )
 
 

@@ -73,14 +73,17 @@ def test_several_queries_take_a_batch_to_its_end(monkeypatch: pytest.MonkeyPatch
 
 
 def test_patience_is_what_events_took_before_and_some_more() -> None:
-    cadence = Cadence(None, 0.01)
+    clock = [0.0]
+    cadence = Cadence(None, 0.01, lambda: clock[0])
     assert cadence.patience(1_000) is None, "nothing is known yet"
     cadence._pace, cadence._cost = 2e-6, 2e-3
     assert cadence.patience(1_000) is None, "it is hardly worth a look"
-    cadence.rest(1_000_000)
-    assert cadence.patience(1_000) is None
-    cadence.work()
-    cadence.rest(0)
+    for number, took in ((1_000, 0.002), (2_000, 0.002)):
+        clock[0] += took
+        cadence.is_far(number, number + 1_000, 0)
+        assert cadence.patience(1_000) is None, "it took as long as expected"
+    clock[0] += 0.004
+    cadence.is_far(3_000, 4_000, 0)
     assert cadence.patience(1_000) == Patience(pytest.approx(0.014), 2), "unless"  # type: ignore[arg-type]
     assert cadence.patience(10_000) == Patience(pytest.approx(0.05), 16)  # type: ignore[arg-type]
     assert Cadence(500, 0.01).patience(1_000) is None, "where checks were asked for, nothing depends on the clock"

@@ -21,14 +21,17 @@ from ensue.planning.plan import Join, Leaf, Plan, Tree, dump_tree, load_tree, va
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """By what the partial matches multiply when a variable is joined to those bound (Algorithm 2's expression)."""
+    """By what the partial matches multiply when a variable is joined to those bound (Algorithm 2's expression).
+
+    Beside it, what looking for them takes, if looks count.
+    """
 
     name: str
     bound: frozenset[str] = frozenset()
 
     def value(self, costs: Costs) -> float:
         """The factor under some figures."""
-        return costs.growth(self.bound, self.name)
+        return costs.step(self.bound, self.name)
 
     def __str__(self) -> str:
         return f"growth({self.name} | {', '.join(sorted(self.bound))})" if self.bound else f"events({self.name})"
@@ -69,7 +72,8 @@ class FrozenCost:
         left_cost, left_card = self._side(costs, self.tree.left, self.left)
         right_cost, right_card = self._side(costs, self.tree.right, self.right)
         left, right = frozenset(variables_of(self.tree.left)), frozenset(variables_of(self.tree.right))
-        return left_cost + right_cost + left_card * right_card * costs.link(left, right)
+        pairs = left_card * right_card
+        return left_cost + right_cost + pairs * costs.link(left, right) + pairs * costs.look(left, right)
 
     def _side(self, costs: Costs, side: Tree, constants: tuple[float, float]) -> tuple[float, float]:
         if isinstance(side, Leaf):

@@ -1,15 +1,15 @@
-"""What a plan costs: the expected number of partial matches that its joins hold at a moment.
+"""What a plan costs: the expected number of partial matches that its joins hold at a moment, and looks at pairs.
 
 The number of partial matches of a set S of variables does not depend on how they were joined. If events come
 independently of each other, the last W units of time hold W·r events of a variable on average, and
 
     card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
-                ×  product of joint(i, j, k) over triples in S
                 ×  product of implied(i, j) over pairs in S that have nothing between them in S
+                ×  product of joint(i, j, k) over triples in S, of such pairs or those of sel
 
 where implied(i, j) is the share of pairs that satisfy what follows from the conditions of i and j with other variables:
-evaluators ask that too as long as none of those is in S. joint(i, j, k) is how many times as often the conditions
-between i and j and between j and k both hold as if they had nothing to do with each other (1 where that is not known),
+evaluators ask that too as long as none of those is in S. joint(i, j, k) is how many times as often what is asked of i
+and j and what is asked of j and k both hold as if they had nothing to do with each other (1 where that is not known),
 and share(S) is the probability that events at
 independent random times of the window come in the order that the pattern wants: 1/k! for a sequence of k, 1 for a
 conjunction, in general the number of linear extensions of the order over k!. A tree costs the sum of card over its
@@ -23,6 +23,12 @@ counted by the terms between. m counts the events that satisfy the conditions wi
 the pattern wants them. Beyond m = LONGEST the function goes on along its tangent: e^m soon says no more than "too
 many", and must not overflow. A condition between two lists counts once; with a share s of pairs that may be
 neighbours, k elements count s^(k - 1).
+
+**Looks.** A join looks at each pair of a left and a right partial match of the window: card(L) · card(R) of them, or
+the share with equal keys where a key ties two of their variables, for which there is an index. Where few pairs pass,
+that is what takes the time. So a look counts `look` of a partial match, the weight that the figures name, and a tree
+costs its looks besides. With a weight of 0, as figures have it by themselves, costs are the paper's. What is looked at
+for a list does not count: it is the same in every plan.
 
 **Negation** does not multiply: each full match is looked at once for each negated item, which is the same in every
 plan.
@@ -39,13 +45,13 @@ from functools import lru_cache
 
 from ensue.errors import InternalError
 from ensue.planning.figures import Figures
-from ensue.planning.plan import Leaf, Plan, Tree
+from ensue.planning.plan import Join, Leaf, Plan, Tree
 
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
 
 LEAST = 1e-9
-"""The least share of pairs that is taken to pass what conditions imply: none is known to be nothing."""
+"""The least factor by which what conditions imply, or several of them together, counts: none is known to be nothing."""
 
 
 class Costs:
@@ -59,11 +65,18 @@ class Costs:
         self._singles = frozenset(shape.singles)
         self._order = (*shape.singles, *shape.lists)
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
-        known = [(frozenset(triple), figures.joint(triple)) for triple in shape.triples]
-        self._joints = [(names, joint) for names, joint in known if joint != 1.0]
-        shares = [(frozenset(pair), via, max(figures.implied(*pair), LEAST)) for pair, via in shape.implied]
-        self._shares = [(pair, via, share) for pair, via, share in shares if share < 1.0]
-        self._implied: dict[frozenset[str], float] = {}
+        between = {frozenset(pair): via for pair, via in shape.implied}
+        nothing: frozenset[str] = frozenset()
+        factors = [(pair, via, figures.implied(*pair)) for pair, via in between.items()]
+        for x, middle, z in shape.triples:
+            via = between.get(frozenset((x, middle)), nothing) | between.get(frozenset((middle, z)), nothing)
+            factors.append((frozenset((x, middle, z)), via, figures.joint((x, middle, z))))
+        self._factors = [(names, via, max(factor, LEAST)) for names, via, factor in factors if factor != 1.0]
+        self._together: dict[frozenset[str], float] = {}
+        self._look = figures.look
+        self.counts_looks = self._look > 0
+        keyed = [(x, y) for x in shape.singles for y in shape.singles if {x, y} in shape.keyed]
+        self._keys = [(x, y, figures.selectivity(x, y) * figures.implied(x, y)) for x, y in keyed if x != y]
         self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
         self._trees: dict[Tree, tuple[frozenset[str], float]] = {}
 
@@ -89,11 +102,8 @@ class Costs:
                 number *= selectivity(name, other)
         together = singles | {name}
         number *= share(self._before, together) / share(self._before, singles)
-        for names, joint in self._joints:
-            if name in names and names <= together:
-                number *= joint
-        if self._shares:
-            number *= self._follows(together) / self._follows(singles)
+        if self._factors:
+            number *= self._factor(together) / self._factor(singles)
         variable = self._lists.get(name)
         if variable is None:
             return number
@@ -103,15 +113,15 @@ class Costs:
                 number *= selectivity(name, other)
         return number
 
-    def _follows(self, names: frozenset[str]) -> float:
-        """The share of what has all events of a set that satisfies what follows from conditions with others."""
-        found = self._implied.get(names)
+    def _factor(self, names: frozenset[str]) -> float:
+        """What is known of a set's events beside selectivities: what conditions imply, and how often several hold."""
+        found = self._together.get(names)
         if found is None:
             found = 1.0
-            for pair, via, share in self._shares:
-                if pair <= names and not via & names:
-                    found *= share
-            self._implied[names] = found
+            for some, via, factor in self._factors:
+                if some <= names and not via & names:
+                    found *= factor
+            self._together[names] = found
         return found
 
     def link(self, left: frozenset[str], right: frozenset[str]) -> float:
@@ -121,20 +131,34 @@ class Costs:
             for y in self._order:
                 if x in left and y in right:
                     number *= self.figures.selectivity(x, y)
-        for names, joint in self._joints:
-            if names <= left | right and not names <= left and not names <= right:
-                number *= joint
-        if self._shares:
-            number *= self._follows(left | right) / (self._follows(left) * self._follows(right))
+        if self._factors:
+            number *= self._factor(left | right) / (self._factor(left) * self._factor(right))
         return number
 
+    def looks(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """What looking at pairs of partial matches over two sets counts, lists left out."""
+        left, right = left & self._singles, right & self._singles
+        return self.card(left) * self.card(right) * self.look(left, right) if left and right else 0.0
+
+    def look(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """What a pair of them counts: the weight of a look, times the share of pairs that an index finds."""
+        return self._look * min((share for x, y, share in self._keys if x in left and y in right), default=1.0)
+
+    def step(self, bound: frozenset[str], name: str) -> float:
+        """What joining a variable to a partial match over `bound` costs: its growth, and the looks that takes."""
+        growth = self.growth(bound, name)
+        if not self.counts_looks or not bound & self._singles or name in self._lists:
+            return growth
+        one = frozenset((name,))
+        return growth + self.card(one) * self.look(bound, one)
+
     def tree(self, tree: Tree) -> float:
-        """The partial matches of all nodes of a tree."""
+        """The partial matches and looks of all nodes of a tree."""
         return self._tree(tree)[1]
 
     def parts(self, tree: Tree) -> float:
-        """The partial matches of all nodes of a tree but its root; of a leaf the events."""
-        return self.tree(tree) if isinstance(tree, Leaf) else self.tree(tree.left) + self.tree(tree.right)
+        """The same without the partial matches of its root; of a leaf the events."""
+        return self.tree(tree) if isinstance(tree, Leaf) else self._sides(tree)[1]
 
     def whole(self, tree: Tree) -> float:
         """What a branch's plan costs: its tree, and a look at each match for each negated item."""
@@ -149,11 +173,19 @@ class Costs:
                 names = frozenset((tree.variable,))
                 found = names, self.card(names)
             else:
-                left, left_cost = self._tree(tree.left)
-                right, right_cost = self._tree(tree.right)
-                found = left | right, (left_cost + right_cost) + self.card(left | right)
+                names, cost = self._sides(tree)
+                found = names, cost + self.card(names)
             self._trees[tree] = found
         return found
+
+    def _sides(self, tree: Join) -> tuple[frozenset[str], float]:
+        """The variables of a tree, and the cost of its sides and of looking at pairs of them."""
+        left, left_cost = self._tree(tree.left)
+        right, right_cost = self._tree(tree.right)
+        cost = left_cost + right_cost
+        if self.counts_looks:
+            cost += self.looks(left, right)
+        return left | right, cost
 
 
 def plan_cost(figures: Sequence[Figures], plan: Plan) -> float:

@@ -28,6 +28,7 @@ from ensue.planning.explanation import (
     TriggerExplanation,
     describe,
 )
+from ensue.planning.figures import LOOK_WEIGHT
 from ensue.planning.latency import SWING
 
 FORMATS = ("text", "mermaid", "json")
@@ -188,7 +189,8 @@ def _expectation_entry(expected: Expectation) -> _Entry:
     if by_latency:
         entry = _Entry("chosen for latency: the time from the arrival of a match's last event")
     else:
-        entry = _Entry(f"expected cost {expected.cost:.6g}: events and partial matches held at a moment")
+        held = "events and partial matches held at a moment"
+        entry = _Entry(f"expected cost {expected.cost:.6g}: {held}; a look at a pair counts {LOOK_WEIGHT:g}")
     entry.details.append(f"by statistics of {expected.span}")
     entry.details += [_basis(branch) for branch in expected.branches]
     if by_latency:

@@ -7,26 +7,30 @@ does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that o
 `joint(a, b, c)` says how many times as often the conditions of b with a and with c both hold as sel(a, b) · sel(b, c).
 `implied(a, c)` is the share of pairs that satisfy what follows from the conditions of a and c with events between them:
 as long as none of those is bound, it is all that is known of the two.
-`pace` is how many units of time pass in a second of the clock, for plans that are chosen by latency.
+`pace` is how many units of time pass in a second of the clock, for plans that are chosen by latency. `look` is how much
+of a partial match a look at a pair of events or partial matches counts in costs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
 from typing import Any
 
 from ensue.errors import PlanError
-from ensue.pattern.expressions import Comparison, variables_of
+from ensue.pattern.expressions import Comparison, Expression, variables_of
 from ensue.pattern.normalize import Branch, Variable
 from ensue.pattern.query import CountWindow, Query
 from ensue.statistics.conditions import find_implied, find_triples
 from ensue.statistics.snapshot import Statistics
 
 PACE = "pace"
+LOOK = "look"
+LOOK_WEIGHT = 0.03
+"""What the engine lets a look at a pair count: as near to what either takes as goes for all plans."""
 MILLISECONDS = 1000.0
 """The pace where none is known: times in milliseconds, as they happen."""
 
@@ -36,8 +40,8 @@ class Shape:
     """What planners need to know of a branch: its variables, in the order of the text, and their order in time.
 
     `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
-    that an index finds the one for the other; `triples` those whose middle one has conditions with both others;
-    `implied` pairs without a condition, of which one follows from those with others, and these others.
+    that an index finds the one for the other; `implied` pairs without a condition, of which one follows from those with
+    others, and these others; `triples` those whose middle one has conditions with both others, or implied ones.
     """
 
     variables: tuple[Variable, ...]
@@ -67,15 +71,21 @@ class Shape:
 def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     """The shape of a branch; `partitioned`: all events of a match share a key."""
     several = [(c, frozenset(names)) for c in branch.conjuncts if len(names := variables_of(c)) > 1]
-    keyed = [names for c, names in several if len(names) == 2 and isinstance(c, Comparison) and c.operators == ("=",)]
+    keyed = [names for c, names in several if len(names) == 2 and _is_equality(c)]
     if partitioned:
         keyed = [frozenset(pair) for pair in combinations(branch.names, 2)]
     negations = tuple(n.name for n in branch.negations)
     conditions = tuple(names for _, names in several)
     pairs = [(x, y) for x, y in combinations(branch.names, 2) if {x, y} in conditions or partitioned]
-    triples = tuple(find_triples(branch, pairs))
-    implied = () if partitioned else tuple((one.pair, one.via) for one in find_implied(branch))
+    follows = [] if partitioned else find_implied(branch)
+    triples = tuple(find_triples(branch, pairs, follows))
+    keyed += [frozenset(one.pair) for one in follows if any(map(_is_equality, one.conditions))]
+    implied = tuple((one.pair, one.via) for one in follows)
     return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples, implied)
+
+
+def _is_equality(condition: Expression) -> bool:
+    return isinstance(condition, Comparison) and condition.operators == ("=",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,15 @@ class Figures:
     def implied(self, one: str, other: str) -> float:
         """The share of pairs that satisfy what follows from conditions with others."""
         return self.values.get(implied_name(one, other), 1.0)
+
+    @property
+    def look(self) -> float:
+        """How much of a partial match a look at a pair counts."""
+        return self.values.get(LOOK, 0.0)
+
+    def with_looks(self, look: float) -> Figures:
+        """The same where a look counts so much."""
+        return replace(self, values={**self.values, LOOK: look})
 
     @property
     def pace(self) -> float:

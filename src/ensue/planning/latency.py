@@ -118,7 +118,8 @@ def look(costs: Costs, trigger: str, bound: frozenset[str], names: frozenset[str
     candidates = costs.card(names) * share(shape.before, bound | names)
     candidates /= share(shape.before, bound) * share(shape.before, names)
     pairs = [(x, y) for x in shape.names if x in known for y in shape.names if y in names]
-    keyed = [pair for pair in pairs if frozenset(pair) in shape.keyed]
+    follows = {frozenset(pair) for pair, _ in shape.implied}
+    keyed = [pair for pair in pairs if frozenset(pair) in shape.keyed - follows]
     for x, y in keyed[:1]:
         candidates *= selectivity(x, y)
     asked = sum(c <= known | names and bool(c & known) and bool(c & names) for c in shape.conditions)

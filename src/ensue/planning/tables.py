@@ -33,6 +33,7 @@ class Table(ABC):
         self.costs = costs
         self.names = costs.figures.shape.singles
         self.best: dict[int, float] = {}
+        self._members: dict[int, frozenset[str]] = {}
         self.splits_of_best: dict[int, tuple[int, int]] = {}
         for bit in range(len(self.names)):
             self.best[1 << bit] = costs.tree(Leaf(self.names[bit]))
@@ -52,6 +53,8 @@ class Table(ABC):
         best, chosen = float("inf"), None
         for left, right in self.splits(names):
             cost = self.best[left] + self.best[right]
+            if self.costs.counts_looks:
+                cost += self.costs.looks(self.members(left), self.members(right))
             if chosen is None or cost < best:
                 best, chosen = cost, (left, right)
         assert chosen is not None
@@ -60,7 +63,10 @@ class Table(ABC):
 
     def members(self, names: int) -> frozenset[str]:
         """The variables of a set."""
-        return frozenset(name for bit, name in enumerate(self.names) if names >> bit & 1)
+        found = self._members.get(names)
+        if found is None:
+            found = self._members[names] = frozenset(n for bit, n in enumerate(self.names) if names >> bit & 1)
+        return found
 
     def tree(self, names: int) -> Tree:
         """The best tree of a set."""

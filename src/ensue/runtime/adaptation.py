@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ensue.errors import PlanError
 from ensue.events.schema import DType, Schema, TimeUnit
-from ensue.pattern.normalize import normalize
+from ensue.pattern.normalize import Branch, normalize
 from ensue.pattern.query import Query
 from ensue.planning.decisions import ByInvariants, Decision, Static, Threshold, Unconditional
 from ensue.planning.distances import TunedDistance
 from ensue.planning.expectation import Expectation, check_known, expect, find_figures
+from ensue.planning.figures import LOOK_WEIGHT, Figures
 from ensue.planning.invariants import Watch
 from ensue.planning.latency import Timings
 from ensue.planning.objectives import ForLatency, ForThroughput, Objective, ObjectiveName, check_objective
@@ -88,10 +91,9 @@ class Adaptation:
         """The decision function."""
         return _DECISIONS[self.decision] if isinstance(self.decision, str) else self.decision
 
-    @property
-    def cadence(self) -> Cadence | None:
-        """When to check; None if never."""
-        return None if isinstance(self.function, Static) else Cadence(self.every, self.budget)
+    def cadence(self, clock: Callable[[], float] = time.thread_time) -> Cadence | None:
+        """When to check by a clock that shows how long plans have been at work; None if never."""
+        return None if isinstance(self.function, Static) else Cadence(self.every, self.budget, clock)
 
     @property
     def tries(self) -> bool:
@@ -116,13 +118,21 @@ class Adaptation:
 
         return replace(self, timings=timings_here(self.recalibrate))
 
+    def figures(
+        self, query: Query, branches: Sequence[Branch], statistics: Statistics, within: float | None, pace: float
+    ) -> list[Figures]:
+        """What planners work on, of each branch: costs count looks, latencies the pace of the stream."""
+        found = find_figures(query, branches, statistics, within)
+        if self.objective == "throughput":
+            return [one.with_looks(LOOK_WEIGHT) for one in found]
+        return [one.at_pace(pace) for one in found]
+
     def plan(self, query: Query, schema: Schema, statistics: Statistics) -> tuple[Plan, Expectation]:
         """The plan that a query would get if the stream is as the statistics say, and what to expect of it."""
         branches = normalize(query)
         check_known(query, branches, statistics)
         aim = self.aim
-        figures = find_figures(query, branches, statistics, query_window(query, schema))
-        figures = [one.at_pace(pace_of(schema)) for one in figures]
+        figures = self.figures(query, branches, statistics, query_window(query, schema), pace_of(schema))
         planned = [aim.plan(one) for one in figures]
         plan = Plan(tuple(aim.ready(one.tree) for one in planned))
         decisions = [self.function.armed(one, found) for one, found in zip(figures, planned, strict=True)]

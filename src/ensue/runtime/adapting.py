@@ -21,7 +21,7 @@ from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
 from ensue.planning.decisions import Decision, Reason, gain_of, load_decision
-from ensue.planning.expectation import Expectation, expect, find_figures
+from ensue.planning.expectation import Expectation, expect
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan
@@ -344,13 +344,17 @@ class Adapter(Replanner):
             statistics = self.watcher.look_closely() if closely else self.watcher.look(rows, next_event)
             return statistics, self.figures(statistics)
 
+        if slower:
+            self.watcher.turn()
         tries = None if recent is None else partial(try_plans, recent)
-        return self.consider(look, swap, tries, slower=slower, worked=worked)
+        entry = self.consider(look, swap, tries, slower=slower, worked=worked)
+        if entry is not None and entry.replaced:
+            self.watcher.turn()
+        return entry
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""
-        found = find_figures(self.query, self.branches, statistics, self._window)
-        return found if self.adaptation.objective == "throughput" else [one.at_pace(self.pace) for one in found]
+        return self.adaptation.figures(self.query, self.branches, statistics, self._window, self.pace)
 
     def expect(self) -> Expectation | None:
         """What the plan is expected to cost by what was known at the last check; None before the first."""

@@ -34,11 +34,15 @@ Part: TypeAlias = tuple[dict[str, Any], list[pa.Table]]
 class AdaptiveLoop:
     """An adapter for each query whose plan can be replaced, and when they are asked; none if there is no adaptation."""
 
-    def __init__(self, adaptation: Adaptation | None) -> None:
+    def __init__(self, adaptation: Adaptation | None, seconds: Sequence[float] = (0.0,)) -> None:
+        """`seconds` are those that kernels take for batches, added up by who calls them."""
         self.adaptation = adaptation
+        self._batches = seconds
+        self._singles = 0.0  # seconds that events took that came one by one
+        self._since: float | None = None  # when such events began to come
         self.adapters: dict[str, Adapter] = {}
         self.journal: list[Entry] = []
-        self._cadence = None if adaptation is None else adaptation.cadence
+        self._cadence = None if adaptation is None else adaptation.cadence(self._worked)
         self._reach = 0  # how many events before a check are looked at
         self._told = 0  # entries of the journal that were given away
         self.event_seconds = 0.0  # that an event took before the last check; 0: not known
@@ -53,6 +57,10 @@ class AdaptiveLoop:
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self.adaptation)
                 self.adapters[evaluator.name] = Adapter(*arguments)
         self._reach = self._find_reach()
+
+    def _worked(self) -> float:
+        """Seconds that plans have been at work: kernels are timed anyway, batch by batch."""
+        return self._batches[0] + self._singles
 
     def _find_reach(self) -> int:
         return max((adapter.watcher.reach for adapter in self.adapters.values()), default=0)
@@ -86,10 +94,10 @@ class AdaptiveLoop:
         """
         cadence = self._cadence
         assert cadence is not None
-        cadence.work()
-        found = []
+        self._count_singles()
         start, end = 0, len(batch)
         is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
+        found = []
         while True:
             stop = end if is_far else cadence.cut(batch.first + start, batch.first + end) - batch.first
             part = batch if start == 0 and stop == end else batch.slice(start, stop)
@@ -105,16 +113,21 @@ class AdaptiveLoop:
                     check(part.first + taken)
             start, is_far = start + taken, False
             if start >= end:
-                cadence.rest(end)
                 return found[0] if len(found) == 1 else Matches.concat(found)
 
     def pause(self, next_event: int, check: Callable[[int], None]) -> int:
         """Check the plans if it is time; how many events may come one by one before it is asked again."""
         assert self._cadence is not None
+        self._count_singles()
         if self._cadence.is_due(next_event):
             check(next_event)
-        self._cadence.work()  # the time of events that come one by one is not taken for each
+        self._since = time.thread_time()  # which is not asked for each of them
         return self._cadence.next - next_event
+
+    def _count_singles(self) -> None:
+        if self._since is not None:
+            self._singles += time.thread_time() - self._since
+            self._since = None
 
     def check(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 _FIRST_CHECK = 2048
@@ -16,6 +17,9 @@ _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""
 _IDLE, _LEAST = 0.5, 4.0
 """By how much of itself the time between checks grows with each that finds nothing, and how many times at most."""
+_FOLLOWING, _SOON = 2, 4.0
+"""How many checks after one that found another plan come sooner, and how many times the budget they may be: that
+plan was made when little was known of what has changed."""
 _PUZZLED = 4
 """How often it is looked again why events have become slow."""
 _SLOWER, _SPAN = 1.5, 5.0
@@ -46,59 +50,63 @@ class Cadence:
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken. A
     plan that no longer fits shows: where events suddenly take much longer, the check comes sooner.
-    Time is that of the processor, and the engine's own between `work` and `rest`: what others do on it neither hurries
-    nor delays a check. All is part of the state: an engine that is stored and restored all the time, as on Spark,
-    counts its own time.
+    Time is what the `clock` says, which should only run while plans are at work: what others do neither hurries nor
+    delays a check, and where plans take little time, little can be saved. All is part of the state: an engine that is
+    stored and restored all the time, as on Spark, counts its own time.
     """
 
-    def __init__(self, every: int | None, budget: float) -> None:
+    def __init__(self, every: int | None, budget: float, clock: Callable[[], float] = time.thread_time) -> None:
         self._every = every
         self._budget = budget
+        self._clock = clock
         self.events = every or _FIRST_CHECK  # between checks
         self.next = self.events  # the number of the event before which the next one comes
         self._last = 0
-        self._since: float | None = time.thread_time()  # None while others work
+        self._since = clock()
         self._worked = 0.0  # seconds since the last check, before that
         self._before = 0.0  # seconds up to the last check
+        self._due: float | None = None  # seconds since then when it was last asked whether one is due
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
+        self._following = 0  # checks that are to come soon
         self._puzzled = 0  # checks that did not find why events had become slow
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
         self._mark = (0, 0.0)  # an event's number, and what had been worked then
+        self._seen = (0, self._since)  # the first event of the last batch, and the clock then
         self._is_tense = False  # the last batch took longer than expected
+        self._alarm = -math.inf  # until the clock shows that, it cannot be time for a check
 
     @property
     def _share(self) -> float:
         """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
-        return self._budget / min(1.0 + _IDLE * self._idle, _LEAST)
+        return self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
 
     @property
     def worked(self) -> float:
         """Seconds of the engine's time until now."""
         return self._before + self._working()
 
-    def work(self) -> None:
-        """Let the clock run, if it does not."""
-        if self._since is None:
-            self._since = time.thread_time()
-
-    def rest(self, events: int) -> None:
-        """Stop the clock after some events: what is done now is not the engine's work."""
-        before, self._worked, self._since = self._worked, self._working(), None
-        self._is_tense = self._worked - before > _SLOWER * self._pace * events
-
     def is_far(self, first: int, stop: int, reach: int) -> bool:
-        """Whether events up to before `stop` need not be held for a check, nor cut: it comes more than `reach` later.
+        """Whether a batch of events up to before `stop` need not be held for a check, nor cut.
 
-        That is so by what an event took when the next check was set. Where events have become slow, it is not.
+        So it is if that comes more than `reach` later, by what an event took when it was set. Where events have become
+        slow, it is not. To be asked once a batch, before it.
         """
-        if stop + reach > self.next:
-            return False
         if self._every is not None:
-            return True
-        if stop - first > _LONGEST or self._worked * self._share >= self._cost:
+            return stop + reach <= self.next
+        (seen, before), now = self._seen, self._clock()
+        self._seen = (first, now)
+        self._is_tense = now - before > _SLOWER * self._pace * (first - seen)
+        if stop + reach > self.next or stop - first > _LONGEST:
             return False
-        return not self._is_slower(first, self._worked)
+        if now < self._alarm:
+            return True
+        worked = self._working()
+        if worked * self._share >= self._cost or self._is_slower(first, worked):
+            return False
+        soonest = min(self._cost / self._share, self._mark[1] + _SPAN * self._cost)
+        self._alarm = now + soonest - worked
+        return True
 
     def _is_slower(self, number: int, worked: float) -> bool:
         """Whether the last events before one took much longer than those before the last check, and that weighs."""
@@ -160,7 +168,7 @@ class Cadence:
         came = next_event - self._last
         if came < _FIRST_CHECK:
             return False
-        worked = self._working()
+        self._due = worked = self._working()
         lacking = self._cost / self._share - worked
         if lacking <= 0 or is_urgent or self._is_slower(next_event, worked):
             return True
@@ -174,7 +182,9 @@ class Cadence:
         more whether they still are.
         """
         if self._every is None:
-            working = max(self._working() - seconds, 1e-9)
+            is_turn = found and self._idle > 0  # where each check finds one, there is no reason to hurry
+            self._following = _FOLLOWING if is_turn else max(0, self._following - 1)
+            working = max(self._working() if self._due is None else self._due, 1e-9)
             pace = working / max(next_event - self._last, 1)
             is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
             self._puzzled = self._puzzled + 1 if is_puzzled else 0
@@ -186,21 +196,23 @@ class Cadence:
             wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
-        self._before = self.worked
-        self._last, self._since, self._worked = next_event, time.thread_time(), 0.0
+        self._before += self._working() if self._due is None else self._due
+        self._due = None
+        self._last, self._since, self._worked = next_event, self._clock(), 0.0
         self._mark = (next_event, 0.0)
+        self._alarm = -math.inf
 
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
         self.next = next_event + self.events
 
     def _working(self) -> float:
-        return self._worked + (0.0 if self._since is None else time.thread_time() - self._since)
+        return self._worked + self._clock() - self._since
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
-        state |= {"idle": self._idle, "puzzled": self._puzzled}
+        state |= {"idle": self._idle, "puzzled": self._puzzled, "following": self._following}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
@@ -210,4 +222,7 @@ class Cadence:
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
         self._before = state.get("before", 0.0)
         self._idle, self._puzzled = state.get("idle", 0), state.get("puzzled", 0)
+        self._following = state.get("following", 0)
         self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)
+        self._since = self._clock()
+        self._seen, self._alarm = (next_event, self._since), -math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -101,7 +102,8 @@ class Engine(Fed):
         self._common = CommonLeaves()
         self._tallies: list[Tally] = []  # of AGG queries
         self._rates: dict[str, float] | None = None  # of types, when it was decided which of these share counters
-        self._loop = AdaptiveLoop(read_adapt(adapt))
+        self._seconds = [0.0]  # in kernels, of all queries that have a plan
+        self._loop = AdaptiveLoop(read_adapt(adapt), self._seconds)
         self._rows: RowStore | None = None
         self._ignored = 0
         self._matches = 0
@@ -139,8 +141,7 @@ class Engine(Fed):
     @property
     def kernel_seconds(self) -> float:
         """Time spent inside kernels."""
-        counting = sum(tally.evaluator.seconds[0] for tally in self._tallies)
-        return counting + sum(evaluator.seconds[0] for evaluator, _ in self._pairs())
+        return self._seconds[0] + sum(tally.evaluator.seconds[0] for tally in self._tallies)
 
     @property
     def adapting_seconds(self) -> Spent:
@@ -192,7 +193,8 @@ class Engine(Fed):
         return [self._make_evaluator(q, schema, strings, self._plans.get(q.name or "")) for q in self._plain]
 
     def _make_evaluator(self, query: Query, schema: Schema, strings: StringTable, plan: Choice | None) -> Evaluator:
-        return make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
+        made = make_evaluator(query, schema, strings, self.options, plan, self._common.leaves)
+        return replace(made, seconds=self._seconds)
 
     def _make_tallies(self, schema: Schema, strings: StringTable) -> list[Tally]:
         return make_tallies(self._counted, schema, strings, self.options, self._plans, self._rates)

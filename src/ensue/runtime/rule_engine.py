@@ -160,7 +160,7 @@ class RuleEngine(Fed):
             require_bounded(runner.plans)
         self._runner = runner
         if runner.adapters and self._adaptation is not None:
-            self._cadence = self._adaptation.cadence
+            self._cadence = self._adaptation.cadence()
         self._times = time_type_of(schema, self._intake.layout)
         for name in runner.evaluators:
             columns = runner.columns(name)

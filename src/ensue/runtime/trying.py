@@ -24,7 +24,7 @@ _FIRST, _LARGEST = 128, 2048
 """Events of the first part, and of the largest; each is twice as long as the one before, or half if that was slow."""
 _PATIENCE = Patience(1e-2, 64)
 """How long a plan may take for a part: one that is left in the middle tells enough, and all that are cannot go on."""
-_ENOUGH = 3e-3
+_ENOUGH = 5e-3
 """Seconds of the processor after which it is known which plan is quicker."""
 _MOST, _MOST_SHARE = 8e-2, 0.25
 """Seconds that a race may take, and a share of what its events took in the stream if that is more."""
@@ -35,7 +35,7 @@ _LEAST = 1e-4
 _BEHIND, _FAR_BEHIND, _SOME = 1.5, 2.0, 1e-3
 """By what factor a plan has to be slower than the quickest, and by how many seconds more, to drop out: once states are
 full, and before; then it must also be slower than the stream."""
-_SAVED, _SAVED_EARLY, _DOUBT = 0.05, 0.5, 5e-5
+_SAVED, _SAVED_EARLY, _DOUBT = 0.03, 0.5, 5e-5
 """The share of the time that a plan has to save when it is tried, also if states were not full yet, and how many
 seconds more: short times swing."""
 _OUT_OF_QUESTION = 1e9

@@ -29,7 +29,7 @@ _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
 _TRIED = 4096
 """How many of the last events plans are tried on, after a window that fills their states."""
-_SAMPLING = Sampling(pairs=2048, every=_MOST_HELD)
+_SAMPLING = Sampling(size=512, pairs=8192, every=_MOST_HELD)
 
 
 class Watcher:
@@ -41,7 +41,7 @@ class Watcher:
         self._reach = Reach(windows)
         self._window = query_window(query, schema) or 0.0
         self._back = windows * self._window
-        self._least = max(self._reach.events * len(query.types), _TRIED if tries else 0)
+        self._least = max(self._reach.calm * self._reach.events * len(query.types), _TRIED if tries else 0)
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
@@ -98,6 +98,10 @@ class Watcher:
             if start:
                 return kept[::-1], True
         return kept[::-1], False
+
+    def turn(self) -> None:
+        """Take the stream for another one: what was long before tells little of it."""
+        self._collector.turn()
 
     def look_closely(self) -> Statistics:
         """The statistics of the last look, with what conditions imply."""

@@ -54,6 +54,11 @@ _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
 
+_CHANGED, _SURELY = 0.25, 4.0
+"""By what share of what is expected, and how many standard deviations more, a count of events must be off to tell that
+the stream has changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How much is looked at: what it costs, and how sure the estimates are.
@@ -72,13 +77,15 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far back statistics look: so many of the query's `windows`, and at least to `events` events of each type.
+    """How far back statistics look: so many of the query's `windows`, and at least at `events` events a type.
 
-    Fewer events would say little, and many more would hide what has changed.
+    Fewer events would say little, and many more would hide what has changed. While nothing seems to have changed, it is
+    looked at all events since the last time that something did, up to `calm` times as many.
     """
 
     windows: float = 4.0
     events: int = 256
+    calm: int = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +148,7 @@ class Collector:
         self._columns = list(self._conditions.columns(schema))
         self._within = query_window(query, schema)
         self._reach = Reach() if window is None else window if isinstance(window, Reach) else None
+        self._since = 0  # how many events have been counted since the stream changed, as far as is known
         if isinstance(window, Reach) or window is None:
             window = math.inf if self._within is None else max(1.0, self._shortest())
         back = math.ceil(window) if math.isfinite(window) else None
@@ -164,10 +172,15 @@ class Collector:
         self._events = 0
         self._shares: _Shares | None = None
         self._implied: dict[Pair, Estimate] = {}
+        self._implied_triples: dict[Triple, Estimate] = {}
 
     def _shortest(self) -> float:
         assert self._reach is not None and self._within is not None
         return self._reach.windows * self._within
+
+    def turn(self) -> None:
+        """Take the stream for another one from now on: what was long before tells little of it."""
+        self._since = 0
 
     @property
     def window(self) -> int | None:
@@ -206,14 +219,30 @@ class Collector:
         if self._reach is not None and self._within is not None:
             is_asked = np.array([name in self._rates.counts for name in names])
             number = int(np.count_nonzero(is_asked[codes]))
-            self._fit_window(number, int(end[-1]) - int(end[0]) + 1, self._shortest(), self._reach.events)
+            span = int(end[-1]) - int(end[0]) + 1
+            if self._has_changed(codes, names, span):
+                self.turn()
+            self._since += number
+            least = self._reach.events * len(self._rates.counts)
+            self._fit_window(number, span, self._shortest(), max(least, min(self._since, self._reach.calm * least)))
         self._rates.observe(end, codes, names)
 
-    def _fit_window(self, number: int, span: int, shortest: float, events: int) -> None:
-        """Look back at least `shortest`, and so far that there are `events` of each type, before some are counted."""
+    def _has_changed(self, codes: Int32s, names: list[str], span: int) -> bool:
+        """Whether some events that have come in a time are, for a type, far more or fewer than its rate says."""
+        if self._rates.latest is None:
+            return False
+        counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
+        for name, rate in self._rates.at(self._rates.latest).items():
+            expected = span * rate.value
+            deviation = math.sqrt(max(expected, 1.0) + span**2 * rate.variance)
+            if abs(counts.get(name, 0) - expected) > _CHANGED * expected + _SURELY * deviation:
+                return True
+        return False
+
+    def _fit_window(self, number: int, span: int, shortest: float, least: int) -> None:
+        """Look back at least `shortest`, and so far that there are `least` events, before some are counted."""
         have, now = self._rates.window, self._rates.latest
         assert have is not None
-        least = events * len(self._rates.counts)
         needed = math.inf
         if number >= least:
             needed = least * span / number
@@ -333,10 +362,11 @@ class Collector:
             self._settle()
             shares = self._shares = self._ask(now)
         if closely and not shares.is_close:
-            self._implied = self._ask_implied(now)
+            self._ask_implied(shares)
             shares.is_close = True
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
-        return Statistics(covered, rates, shares.local, shares.pairs, now, shares.triples, self._implied)
+        triples = {**shares.triples, **self._implied_triples}
+        return Statistics(covered, rates, shares.local, shares.pairs, now, triples, self._implied)
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
@@ -350,21 +380,28 @@ class Collector:
             now,
             {name: found for name, found in local.items() if found is not None},
             {pair: one.estimate for pair, one in asked.items()},
-            self._join_shares(asked, events),
+            self._join_shares(self._conditions.triples, asked, events),
+            asked,
+            events,
         )
 
     def _choose(self, pool: Sample, now: int) -> dict[str, Chosen]:
         return {name: Chosen(pool, sample.at(now)) for name, sample in self._samples.items()}
 
-    def _ask_implied(self, now: int) -> dict[Pair, Estimate]:
-        """The shares of pairs that pass what follows from others; how sure they are is not asked."""
-        if self._pool is None or not self._conditions.implied:
-            return {}
-        events = self._choose(self._pool, now)
+    def _ask_implied(self, shares: _Shares) -> None:
+        """Ask the shares of pairs that pass what follows from others; how sure they are is not asked."""
+        if not shares.events or not self._conditions.implied:
+            return
+        events = shares.events
         found = {pair: self._ask_pairs(pair, of, events) for pair, of in self._conditions.implied.items()}
-        return {pair: Estimate(one.share.value) for pair, one in found.items() if one is not None}
+        asked = {pair: one for pair, one in found.items() if one is not None}
+        self._implied = {pair: Estimate(one.share.value) for pair, one in asked.items()}
+        asked |= shares.asked
+        self._implied_triples = self._join_shares(self._conditions.implied_triples, asked, events)
 
-    def _join_shares(self, asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]) -> dict[Triple, Estimate]:
+    def _join_shares(
+        self, triples: Sequence[Triple], asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]
+    ) -> dict[Triple, Estimate]:
         """How often both conditions of a triple hold, beside what their shares let expect."""
 
         def shares(middle: str, other: str) -> Floats | None:
@@ -373,7 +410,7 @@ class Collector:
             return None if pair is None else pair.shares(len(events[middle]), right=is_later)
 
         found = {}
-        for x, middle, z in self._conditions.triples:
+        for x, middle, z in triples:
             one, other = shares(middle, x), shares(middle, z)
             joint = None if one is None or other is None else estimate_joint(one, other)
             if joint is not None:
@@ -414,10 +451,12 @@ class Collector:
             "query": str(self.query),
             "chunks": self._chunks,
             "events": self._events,
+            "since": self._since,
             "rates": self._rates.dump(),
             "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
             "implied": [[*pair, found.value] for pair, found in self._implied.items()],
+            "joined": [[*names, found.value] for names, found in self._implied_triples.items()],
         }
         if pool is None:
             return state, []
@@ -436,6 +475,7 @@ class Collector:
             samples = {name: WindowSample.load(state["samples"][name]) for name in self._samples}
             chunks, events = int(state["chunks"]), int(state["events"])
             implied = {(x, y): Estimate(value) for x, y, value in state.get("implied", ())}
+            joined = {(x, y, z): Estimate(value) for x, y, z, value in state.get("joined", ())}
             pool = None
             if any(map(len, samples.values())):
                 times, table = tables
@@ -444,7 +484,8 @@ class Collector:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
-        self._chunks, self._events, self._implied = chunks, events, implied
+        self._since = int(state.get("since", 0))
+        self._chunks, self._events, self._implied, self._implied_triples = chunks, events, implied, joined
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
 
@@ -456,6 +497,8 @@ class _Shares:
     local: Mapping[str, Estimate]
     pairs: Mapping[Pair, Estimate]
     triples: Mapping[Triple, Estimate]
+    asked: Mapping[Pair, AskedPairs]
+    events: Mapping[str, Chosen]
     is_close: bool = False
 
 

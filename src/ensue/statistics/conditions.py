@@ -35,7 +35,8 @@ class Conditions:
     `previous(x)`. `before` holds the pairs of variables whose events come one after the other in every match of both.
 
     `triples` are single events of a match of which the middle one has conditions with both others, these none between
-    each other. `implied` has the comparisons of pairs without a condition of their own that follow from others.
+    each other. `implied` has the comparisons of pairs without a condition of their own that follow from others, and
+    `implied_triples` are those of whose two pairs one at least is such a pair.
 
     What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
     """
@@ -46,6 +47,7 @@ class Conditions:
     before: frozenset[Pair]
     triples: tuple[Triple, ...] = ()
     implied: dict[Pair, tuple[Expression, ...]] = field(default_factory=dict)
+    implied_triples: tuple[Triple, ...] = ()
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The columns that they name, in the order of the schema; an event's times are at hand without."""
@@ -93,13 +95,17 @@ def find_conditions(query: Query) -> Conditions:
                 other = Attribute(previous(x) if x == y else x, key)
                 pairs.setdefault((x, y), {})[Comparison((other, Attribute(y, key)), ("=",))] = None
         before |= set(_order(branch))
+    implied = [(branch, [one for one in find_implied(branch) if one.pair not in pairs]) for branch in branches]
+    triples = dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))
+    more = dict.fromkeys(triple for branch, some in implied for triple in find_triples(branch, pairs, some))
     return Conditions(
         types,
         {name: tuple(local[name]) for name in sorted(local)},
         {pair: tuple(pairs[pair]) for pair in sorted(pairs)},
         frozenset(before),
-        tuple(dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))),
-        {one.pair: one.conditions for branch in branches for one in find_implied(branch) if one.pair not in pairs},
+        tuple(triples),
+        {one.pair: one.conditions for _, some in implied for one in some},
+        tuple(triple for triple in more if triple not in triples),
     )
 
 
@@ -139,19 +145,30 @@ def find_implied(branch: Branch) -> list[Implied]:
     return list(found.values())
 
 
-def find_triples(branch: Branch, pairs: Iterable[Pair]) -> Iterator[Triple]:
+def find_triples(branch: Branch, pairs: Iterable[Pair], implied: Iterable[Implied] = ()) -> Iterator[Triple]:
     """The triples of single events with conditions between the middle one and either other, and none between these.
+
+    Implied ones count if they are given: as long as nothing that they follow from is among the three.
 
     >>> from ensue.language import parse_query
     >>> (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c, D d)"))
     >>> list(find_triples(branch, [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]))
     [('a', 'c', 'd'), ('b', 'c', 'd')]
+    >>> rising = "a.x < b.x AND b.x < c.x AND c.x < d.x"
+    >>> (branch,) = normalize(parse_query(f"PATTERN SEQ(A a, B b, C c, D d) WHERE {rising}"))
+    >>> list(find_triples(branch, [("a", "b"), ("b", "c"), ("c", "d")], find_implied(branch)))
+    [('a', 'b', 'c'), ('a', 'b', 'd'), ('a', 'c', 'd'), ('b', 'c', 'd')]
     """
-    known = {frozenset(pair) for pair in pairs}
+    known: dict[frozenset[str], frozenset[str]] = {frozenset(one.pair): one.via for one in implied}
+    own = {frozenset(pair) for pair in pairs}
+    known |= dict.fromkeys(own, frozenset())
     names = [v.name for v in branch.variables if not v.kleene]
     for middle in names:
-        sides = sorted(name for name in names if name != middle and {name, middle} in known)
-        yield from ((x, middle, z) for x, z in combinations(sides, 2) if {x, z} not in known)
+        sides = sorted(name for name in names if name != middle and frozenset((name, middle)) in known)
+        for x, z in combinations(sides, 2):
+            between = known[frozenset((x, middle))] | known[frozenset((middle, z))]
+            if not between & {x, z} and middle in known.get(frozenset((x, z)), {middle}):
+                yield x, middle, z
 
 
 def _conjuncts(branch: Branch) -> Iterator[Expression]:
