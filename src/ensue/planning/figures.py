@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -68,6 +68,7 @@ class Shape:
         return tuple(v.name for v in self.variables if v.kleene)
 
 
+@lru_cache(maxsize=64)
 def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     """The shape of a branch; `partitioned`: all events of a match share a key."""
     several = [(c, frozenset(names)) for c in branch.conjuncts if len(names := variables_of(c)) > 1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 from ensue.errors import PlanError
@@ -43,8 +44,8 @@ class Objective(Protocol):
         """What a plan costs under the figures of its branches."""
         ...
 
-    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
-        """The part of the cost in which plans differ: what they are compared by."""
+    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
+        """What plans are compared by: the part of the cost in which they differ."""
         ...
 
 
@@ -75,14 +76,18 @@ class ForThroughput:
         """The partial matches and events that are held."""
         return plan_cost(figures, plan)
 
-    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
+    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
         """All but the matches themselves and what only lists are joined to, which every plan finds."""
-        return sum(Costs(one).parts(_before_lists(one, tree)) for one, tree in zip(figures, plan.trees, strict=True))
+        costs = list(map(Costs, figures))  # plans have much in common: each set of variables is counted once
+        return lambda plan: sum(
+            one.parts(_before_lists(one, tree)) for one, tree in zip(costs, plan.trees, strict=True)
+        )
 
 
-def _before_lists(figures: Figures, tree: Tree) -> Tree:
+def _before_lists(costs: Costs, tree: Tree) -> Tree:
     """The tree below the joins at its top that only add lists."""
-    while isinstance(tree, Join) and isinstance(tree.right, Leaf) and tree.right.variable in figures.shape.lists:
+    lists = costs.figures.shape.lists
+    while isinstance(tree, Join) and isinstance(tree.right, Leaf) and tree.right.variable in lists:
         tree = tree.left
     return tree
 
@@ -114,9 +119,9 @@ class ForLatency:
         pairs = zip(figures, plan.trees, strict=True)
         return sum(latency_of(Costs(one), tree, self.timings).rank for one, tree in pairs)
 
-    def rank(self, figures: Sequence[Figures], plan: Plan) -> float:
+    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
         """The same."""
-        return self.cost(figures, plan)
+        return partial(self.cost, figures)
 
 
 def check_objective(name: str) -> ObjectiveName:

@@ -198,7 +198,7 @@ class Replanner:
         is_promising = self._is_promising(figures, new)
         chosen = time.thread_time()
         found: Found | None = None
-        if try_plans is not None and (is_promising or again is not None):
+        if try_plans is not None:
             asked = new if is_promising and new != old else None
             about = self._aim, figures, old, asked, self.checks, try_plans
             found = self._explorer.explore(*about, is_asked=again is not None)
@@ -246,7 +246,7 @@ class Replanner:
         """Whether statistics, and what races have told, speak for a plan in the place of the one in use."""
         old = self.plan
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
-        old_rank, new_rank = self._aim.rank(figures, old), self._aim.rank(figures, new)
+        old_rank, new_rank = map(self._aim.ranking(figures), (old, new))
         misled = self._explorer.misled(old, new, self.checks)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         is_better = misled * new_rank < (1.0 - gain) * old_rank
@@ -271,7 +271,8 @@ class Replanner:
 
         `used` is the plan in use from now on, `ratio` how many times as long as the old one the new one took.
         """
-        is_dearer = self._aim.rank(figures, used) > self._aim.rank(figures, new)
+        rank = self._aim.ranking(figures)
+        is_dearer = rank(used) > rank(new)
         for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
                 learned = self._decisions[k]

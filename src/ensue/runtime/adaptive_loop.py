@@ -90,13 +90,16 @@ class AdaptiveLoop:
         """Take a batch in, by parts if it is long, so that plans can be replaced between them.
 
         `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked. Where a
-        part takes much longer than expected, the rest of it waits for a check.
+        part takes much longer than expected, the rest of it waits for a check; where one sees at a glance that the
+        stream has changed, the check does not wait for its time.
         """
         cadence = self._cadence
         assert cadence is not None
         self._count_singles()
         start, end = 0, len(batch)
         is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
+        is_other = cadence.is_glance and any(one.watcher.has_changed(batch) for one in self.adapters.values())
+        is_far = is_far and not is_other
         found = []
         while True:
             stop = end if is_far else cadence.cut(batch.first + start, batch.first + end) - batch.first
@@ -109,9 +112,9 @@ class AdaptiveLoop:
                 part = part.slice(0, taken) if is_urgent else part
                 for adapter in self.adapters.values():
                     adapter.watcher.observe(part)
-                if cadence.is_due(part.first + taken, is_urgent=is_urgent):
+                if cadence.is_due(part.first + taken, is_urgent=is_urgent or is_other):
                     check(part.first + taken)
-            start, is_far = start + taken, False
+            start, is_far, is_other = start + taken, False, False
             if start >= end:
                 return found[0] if len(found) == 1 else Matches.concat(found)
 

@@ -75,6 +75,7 @@ class Cadence:
         self._seen = (0, self._since)  # the first event of the last batch, and the clock then
         self._is_tense = False  # the last batch took longer than expected
         self._alarm = -math.inf  # until the clock shows that, it cannot be time for a check
+        self.is_glance = False  # the batch that was asked for last is one to be glanced at
 
     @property
     def _share(self) -> float:
@@ -90,12 +91,13 @@ class Cadence:
         """Whether a batch of events up to before `stop` need not be held for a check, nor cut.
 
         So it is if that comes more than `reach` later, by what an event took when it was set. Where events have become
-        slow, it is not. To be asked once a batch, before it.
+        slow, it is not. To be asked once a batch, before it. Now and then a batch `is_glance`: if one sees by it that
+        the stream has changed, a check may come at once.
         """
         if self._every is not None:
             return stop + reach <= self.next
         (seen, before), now = self._seen, self._clock()
-        self._seen = (first, now)
+        self._seen, self.is_glance = (first, now), False
         self._is_tense = now - before > _SLOWER * self._pace * (first - seen)
         if stop + reach > self.next or stop - first > _LONGEST:
             return False
@@ -106,6 +108,7 @@ class Cadence:
             return False
         soonest = min(self._cost / self._share, self._mark[1] + _SPAN * self._cost)
         self._alarm = now + soonest - worked
+        self.is_glance = worked * self._budget * _SOON >= self._cost
         return True
 
     def _is_slower(self, number: int, worked: float) -> bool:

@@ -20,7 +20,7 @@ from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.pattern.types import fold_duration
 from ensue.planning.aggregates import Choice, Method
 from ensue.planning.common import CommonLeaf
-from ensue.planning.conditions import analyze
+from ensue.planning.conditions import Conditions, analyze
 from ensue.planning.default import default_plan
 from ensue.planning.plan import Plan, check_plan
 from ensue.rules.program import Program, Rule, Statement
@@ -127,13 +127,26 @@ def make_evaluator(
     if plan is None:
         plan = default_plan(query, branches, schema)
     check_plan(plan, branches)
+    analyses: tuple[Conditions, ...] = ()
     if query.policy is Policy.ANY:
-        assembly = assemble(query, branches, plan, schema, strings, common)
+        analyses = tuple(analyze(query, branch, schema) for branch in branches)
+        assembly = assemble(query, branches, plan, schema, strings, common, analyses)
     else:
         from ensue.runtime.assemble_runs import assemble_runs
 
         assembly = assemble_runs(query, branches, schema, strings)
-    return Evaluator(query, query.name or "q1", branches, plan, schema, assembly, options)
+    return Evaluator(query, query.name or "q1", branches, plan, schema, assembly, options, analyses)
+
+
+def make_rival(evaluator: Evaluator, plan: Plan, strings: StringTable, common: Sequence[CommonLeaf] = ()) -> Evaluator:
+    """An evaluator of the same query, under USING ANY, by another plan."""
+    query, branches, schema, options = evaluator.query, evaluator.branches, evaluator.schema, evaluator.options
+    check_plan(plan, branches)
+    if plan == evaluator.plan and evaluator.shares == bool(common):
+        assembly = evaluator.assembly
+    else:
+        assembly = assemble(query, branches, plan, schema, strings, common, evaluator.analyses)
+    return Evaluator(query, evaluator.name, branches, plan, schema, assembly, options, evaluator.analyses)
 
 
 def plans_by_name(queries: Sequence[Query], plan: Choice | Mapping[str, Choice] | None) -> dict[str, Choice]:
@@ -158,17 +171,3 @@ def read_lateness(lateness: int | str | timedelta | Duration) -> int | Callable[
     if not isinstance(window, TimeWindow) or window.duration.amount < 0:
         raise PlanError(f"the allowed lateness is {lateness}; it is a duration such as '10s', and not negative")
     return lambda schema: math.ceil(fold_duration(window.duration, schema))
-
-
-def make_rivals(evaluator: Evaluator, plans: Sequence[Plan], strings: StringTable) -> list[Evaluator]:
-    """Evaluators of the same query by other plans, each with all of its leaves for itself."""
-    query, branches, schema = evaluator.query, evaluator.branches, evaluator.schema
-    analyses = [analyze(query, branch, schema) for branch in branches]
-    made = []
-    for plan in plans:
-        if plan == evaluator.plan and not evaluator.shares:
-            assembly = evaluator.assembly
-        else:
-            assembly = assemble(query, branches, plan, schema, strings, analyses=analyses)
-        made.append(Evaluator(query, evaluator.name, branches, plan, schema, assembly, evaluator.options))
-    return made

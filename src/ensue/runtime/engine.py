@@ -35,7 +35,7 @@ from ensue.runtime.compiling import (
     Queries,
     check_queries,
     make_evaluator,
-    make_rivals,
+    make_rival,
     plans_by_name,
     read_lateness,
     read_queries,
@@ -448,7 +448,8 @@ class Engine(Fed):
         assert self._rows is not None and self.schema is not None
         self._count_singles()
         lane = self._lane(name)
-        evaluator = self._make_evaluator(lane.evaluator.query, self.schema, self._strings, plan)
+        made = make_rival(lane.evaluator, plan, self._strings, self._common.leaves)
+        evaluator = replace(made, seconds=self._seconds)
         self._paths = {}
         return lane.take_over(evaluator, method, self._rows, now=self._time, first=self._taken, strings=self._strings)
 
@@ -457,7 +458,7 @@ class Engine(Fed):
 
         def try_on(recent: Callable[[], list[EventBatch]], plans: Sequence[Plan]) -> Race | None:
             lane = self._lane(name)
-            rivals = make_rivals(lane.evaluator, plans, self._strings)
+            rivals = [make_rival(lane.evaluator, plan, self._strings) for plan in plans]
             held = lane.evaluator.partial_matches(lane.state)
             return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds)
 

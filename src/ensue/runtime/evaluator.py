@@ -16,6 +16,7 @@ from ensue.events.schema import Schema
 from ensue.options import Options
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Query
+from ensue.planning.conditions import Conditions
 from ensue.planning.plan import Plan
 from ensue.runtime import layout as at
 from ensue.runtime.arena import header, index_room, new_arena, resized, rows_of
@@ -58,6 +59,7 @@ class Evaluator:
     schema: Schema
     assembly: Assembly
     options: Options
+    analyses: tuple[Conditions, ...] = ()  # of the branches, which other plans share
     output: list[Int64s] = field(default_factory=lambda: [np.empty(_BLOCK, dtype=np.int64)])
     pool: Pool = field(default_factory=Pool)
     seconds: list[float] = field(default_factory=lambda: [0.0])

@@ -7,10 +7,10 @@ share of the time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ensue.planning.alternatives import outline_of
@@ -28,6 +28,8 @@ _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.005
 """Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
+_WORTH, _MISSED = 1.25, 0.8
+"""How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
 _FIRST = 1.0
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
@@ -88,48 +90,77 @@ class Explorer:
     ) -> Found | None:
         """Let plans race: the one in use, a new one that statistics speak for, and others, if there is time for them.
 
-        Without a new plan others are tried if that `is_asked`. None if there is nothing to try, or that tells nothing.
+        Without a new plan others are tried if that `is_asked`. One that the planner has missed, though statistics speak
+        for it, is tried in any case. None if there is nothing to try, or that tells nothing.
         """
         started = time.thread_time()
         rivals = [] if new is None else [new]
         if self._is_free and (rivals or is_asked):
-            rivals += self._others(aim, figures, used, rivals[0] if rivals else used, check, _RACED - len(rivals))
+            rivals += self._others(aim, figures, used, new or used, check, _RACED - len(rivals))
+        else:
+            rivals += self._others(aim, figures, used, new or used, check, 1, worth=_MISSED)
         plans = [used, *rivals]
         told = race(plans) if rivals else None
         if told is None:
             return None
         first = told.first
-        if told.is_early and new is not None and not first and told.ratio(1) <= 1.0:
-            first = 1  # nothing speaks against what statistics speak for
+        if told.is_early and not first:
+            first = self._trust(aim, figures, plans, told, 0 if new is None else 1)
         self._note(aim, figures, plans, told, first, check)
         if not first:
             self._wasted += time.thread_time() - started
         shown = first or told.best_other
         return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else told.ratio(1))
 
-    def _others(
-        self, aim: Objective, figures: Sequence[Figures], used: Plan, base: Plan, check: int, most: int
-    ) -> list[Plan]:
-        """At most so many plans to try whatever they cost by statistics, but for those that were slower of late.
+    def _trust(self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], told: Race, new: int) -> int:
+        """The plan to take after a race that ended before it was clear, 0 if that in use stays.
 
-        First the ones in use before, then those that differ in one branch from `base`, which is tried too.
+        That is the quickest of those that statistics speak for, if nothing speaks against it.
+        """
+        rank = aim.ranking(figures)
+        most = _MISSED * rank(plans[0])
+        trusted = [k for k in range(1, len(plans)) if k == new or rank(plans[k]) <= most]
+        best = min(trusted, key=told.times.__getitem__, default=0)
+        return best if told.ratio(best) <= 1.0 else 0
+
+    def _others(
+        self,
+        aim: Objective,
+        figures: Sequence[Figures],
+        used: Plan,
+        base: Plan,
+        check: int,
+        most: int,
+        *,
+        worth: float | None = None,
+    ) -> list[Plan]:
+        """At most so many plans to try beside others, but for those that were slower of late.
+
+        First the ones in use before, then those that differ in one branch from `base`, which is tried too, if they cost
+        little more by statistics; if events are slow, which nothing may explain, whatever they cost. If it is said how
+        many times as much they may cost to be `worth` it, only such plans.
         """
         made = {}
         for k, one in enumerate(figures):
             for tree in map(aim.ready, aim.others(one, aim.bare(base.trees[k]))):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
                 made[outline_of(plan)] = plan
-        cheapest = sorted(made.values(), key=partial(aim.rank, figures))
+        rank = aim.ranking(figures)
+        cheapest = sorted(made.values(), key=rank)
         mine = outline_of(used)
+        former = list(reversed(self._former.values())) if worth is None else []
+        worth = worth or (math.inf if self._is_slow else _WORTH)
+        enough = worth * min(rank(used), rank(base))
         found: dict[str, Plan] = {}
-        for plan in (*reversed(self._former.values()), *cheapest):
+        for plan in (*former, *(plan for plan in cheapest if rank(plan) <= enough)):
             found.setdefault(outline_of(plan), plan)
         new = [
             plan
             for shape, plan in found.items()
             if shape not in (mine, outline_of(base)) and self._verdicts.is_open(mine, shape, check)
         ]
-        self._start = None if len(new) <= most else 0.0  # at the next check
+        if self._is_free:
+            self._start = None if len(new) <= most else 0.0  # at the next check
         return new[:most]
 
     def _note(
@@ -137,10 +168,11 @@ class Explorer:
     ) -> None:
         """Remember what a race has told of plans beside the one that is in use from now on."""
         used = plans[first]
-        rank, times = aim.rank(figures, used), race.times[first]
+        rank, times = aim.ranking(figures), race.times[first]
+        own = rank(used)
         for plan, one in zip(plans, race.times, strict=True):
             if plan != used:
-                expected = aim.rank(figures, plan) / rank if rank > 0 else 1.0  # 0: no event of it has come yet
+                expected = rank(plan) / own if own > 0 else 1.0  # 0: no event of it has come yet
                 self._verdicts.add(outline_of(used), outline_of(plan), one / times, expected, check)
 
     def note_former(self, plan: Plan) -> None:

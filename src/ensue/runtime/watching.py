@@ -99,6 +99,10 @@ class Watcher:
                 return kept[::-1], True
         return kept[::-1], False
 
+    def has_changed(self, batch: EventBatch) -> bool:
+        """Whether the types of some new events come much more or less often than at the last look."""
+        return "_collector" in self.__dict__ and self._collector.has_changed(batch)
+
     def turn(self) -> None:
         """Take the stream for another one: what was long before tells little of it."""
         self._collector.turn()

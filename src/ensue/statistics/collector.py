@@ -227,6 +227,11 @@ class Collector:
             self._fit_window(number, span, self._shortest(), max(least, min(self._since, self._reach.calm * least)))
         self._rates.observe(end, codes, names)
 
+    def has_changed(self, batch: EventBatch) -> bool:
+        """Whether the types of some events come much more or less often than they did, as far as these can tell."""
+        span = int(batch.end[-1]) - int(batch.end[0]) + 1 if len(batch) else 0
+        return self._has_changed(batch.type_codes, batch.type_names, span)
+
     def _has_changed(self, codes: Int32s, names: list[str], span: int) -> bool:
         """Whether some events that have come in a time are, for a type, far more or fewer than its rate says."""
         if self._rates.latest is None:
