@@ -35,7 +35,8 @@ def write(path: Path, known: dict[str, Any]) -> None:
     streams = {part: cells[part] for part in STREAMS if cells[part]}
     inverted = known.get("inverted", {"cells": []})["cells"]
     took = ", ".join(
-        f"{part} {one['seconds']:.0f} s (seed {one['seed']}{', quick' if one['quick'] else ''})"
+        f"{part} {one['seconds']:.0f} s"
+        f" (seed {one['seed']}, {one['repeats']} runs of {one['run']:g} s{', quick' if one['quick'] else ''})"
         for part, one in known.items()
     )
     grids = [_aims(streams, cells["steady"], inverted), *_orders(streams, cells["scan"])]

@@ -270,7 +270,7 @@ MOST_MATCHES = 8
 LEAST_WINDOWS = 48
 """That a stream spans: what changes must outlast a window, or no plan is made for it in time."""
 SLICES, SLICE = 6, 2 * BATCH
-RUN = 3.0
+RUN = 6.0
 """Seconds that a run should take: long enough for what happens at three shifts to be a small part of it."""
 MOST_TIMES = 32
 """How many times as many events as windows are fitted to a stream has at most."""
@@ -287,8 +287,8 @@ def fit_window(dataset: Dataset, pattern: Pattern, events: int, seed: int) -> in
     return best
 
 
-def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int) -> int:
-    """How many events a run of `RUN` seconds takes if the engine adapts by default.
+def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int, run: float = RUN) -> int:
+    """How many events a run of so many seconds takes if the engine adapts by default.
 
     At least as many as windows are fitted to. The tenth of the batches that took longest is left out: those after a
     shift take many times as long, and are as many in a long stream as in a short one.
@@ -301,10 +301,10 @@ def fit_length(dataset: Dataset, pattern: Pattern, window: int, seed: int) -> in
         before = runner.seconds
         runner.push(table.slice(start, BATCH))
         took.append(runner.seconds - before)
-        if runner.seconds > RUN:
+        if runner.seconds > run:
             break
     usual = sorted(took)[: math.ceil(0.9 * len(took))]
-    times = RUN * len(usual) * BATCH / sum(usual) / EVENTS
+    times = run * len(usual) * BATCH / sum(usual) / EVENTS
     return EVENTS // 2 * max(2, min(2 * MOST_TIMES, round(2 * times)))
 
 

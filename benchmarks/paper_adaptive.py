@@ -42,6 +42,7 @@ from adaptive_results import CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
     REPEATS,
+    RUN,
     Cell,
     Outcome,
     Runner,
@@ -75,6 +76,8 @@ class Job:
     size: int
     events: int | None
     seed: int
+    run: float  # seconds, if the number of events is not given
+    repeats: int
     parameters: tuple[tuple[str, tuple[float, float]], ...] = ()  # t and d, of each planner
 
     def tried(self, planner: str) -> dict[str, Decision | None]:
@@ -91,19 +94,19 @@ def dataset_named(name: str, path: Path | None) -> Dataset:
     return GENERATED[name]
 
 
-def make_cell(dataset: Dataset, kind: str, size: int, events: int | None, seed: int) -> Cell:
+def make_cell(dataset: Dataset, kind: str, size: int, events: int | None, seed: int, run: float = RUN) -> Cell:
     """A pattern with its window and its stream: one that is known, or else one that is found out."""
     pattern = make_pattern(dataset, kind, size, seed)
     known = WINDOWS.get(seed, {}).get(f"{dataset.name} {kind}", {}).get(size)
     window = known or fit_window(dataset, pattern, EVENTS, seed)
-    length = events or fit_length(dataset, pattern, window, seed)
+    length = events or fit_length(dataset, pattern, window, seed, run)
     return Cell(dataset, pattern, window, dataset.make(pattern.types, length, seed))
 
 
 def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
-    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed)
-    repeats = 1 if job.part == "scan" else REPEATS
+    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run)
+    repeats = 1 if job.part == "scan" else job.repeats
     return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats)) for planner in PLANNERS]
 
 
@@ -149,9 +152,9 @@ def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:
 
 def do_steady(job: Job) -> list[dict[str, Any]]:
     """A stream without drift: the plan that stays, and the engine as it adapts by default."""
-    cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed)
+    cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed, job.run)
     tried = {"static": None, "invariant, tuned": invariants(TunedDistance(start=0.1))}
-    return [summarize(cell, planner, cell.run(planner, tried, repeats=3)) for planner in PLANNERS]
+    return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1)) for planner in PLANNERS]
 
 
 def fit_all(pool: ProcessPoolExecutor, seed: int) -> None:
@@ -176,8 +179,10 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="some sets of patterns")
     parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, help="some sizes")
     parser.add_argument(
-        "--events", type=int, help=f"of each stream (as many as take five seconds; quick {EVENTS // 6:,})"
+        "--events", type=int, help=f"of each stream (as many as take --run seconds; quick {EVENTS // 6:,})"
     )
+    parser.add_argument("--run", type=float, default=RUN, help=f"seconds that a run should take ({RUN:g})")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
@@ -202,7 +207,7 @@ def main() -> None:
         for part in parts:
             found: Iterable[list[Any]]
             seed = SETTLED if part == "scan" else asked.seed
-            settings = {"quick": asked.quick, "seed": seed}
+            settings = {"quick": asked.quick, "seed": seed, "run": asked.run, "repeats": asked.repeats}
             if not asked.resume or not is_alike(known.get(part), settings):
                 known.pop(part, None)
             done = known.get(part, {"cells": []})["cells"]
@@ -210,7 +215,7 @@ def main() -> None:
                 planners = [planner for planner in PLANNERS if planner not in {cell["planner"] for cell in done}]
                 found = pool.map(partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1)), planners)
             else:
-                jobs = list_jobs(part, asked.sets, sizes, events, seed, files, known)
+                jobs = list_jobs(part, asked, sizes, events, seed, files, known)
                 there = {(cell["kind"], cell["size"], cell["dataset"]) for cell in done}
                 jobs = [job for job in jobs if (job.kind, job.size, job.dataset) not in there]
                 found = pool.map(do_steady if part == "steady" else do, jobs)
@@ -242,7 +247,7 @@ def is_alike(before: dict[str, Any] | None, settings: dict[str, Any]) -> bool:
 
 def list_jobs(
     part: str,
-    sets: Sequence[str],
+    asked: argparse.Namespace,
     sizes: Sequence[int],
     events: int | None,
     seed: int,
@@ -250,17 +255,18 @@ def list_jobs(
     known: dict[str, Any],
 ) -> list[Job]:
     """The jobs of a part: the scan takes sequences of both generated datasets, the others all sets of theirs."""
+    length = events, seed, asked.run, asked.repeats
     if part == "scan":
         names = ("traffic-like", "stock-like")
-        return [Job(part, name, None, "sequence", n, events, seed) for n in sizes for name in names]
+        return [Job(part, name, None, "sequence", n, *length) for n in sizes for name in names]
     if part == "steady":
-        return [Job(part, part, None, kind, size, events, seed) for size in sizes[::2] for kind in sets]
+        return [Job(part, part, None, kind, size, *length) for size in sizes[::2] for kind in asked.sets]
     like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(part, part)
     parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
     path = files.get(part)
     if part in files and path is None:
         raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
-    return [Job(part, part, path, kind, size, events, seed, parameters) for size in sizes for kind in sets]
+    return [Job(part, part, path, kind, size, *length, parameters) for size in sizes for kind in asked.sets]
 
 
 if __name__ == "__main__":
