@@ -40,9 +40,13 @@ class CellResult:
         return self.of(method).rate / self.of(over).rate
 
     def behind(self, method: str, static: bool = True) -> float:
-        """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them."""
+        """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them.
+
+        One that was stopped, far behind, is not the fastest, though of its rate it is only known what it is below.
+        """
         rivals = METHODS if static else METHODS[1:]
-        return 1 - self.of(method).rate / max(self.of(rival).rate for rival in rivals)
+        rates = [one.rate for one in map(self.of, rivals) if not one.is_stopped or one.method == method]
+        return 1 - self.of(method).rate / max(rates)
 
     @property
     def noise(self) -> float:

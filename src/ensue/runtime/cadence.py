@@ -37,7 +37,10 @@ _LONG = 5e-3
 
 
 class Patience(NamedTuple):
-    """How many seconds some events may take before the rest has to wait, and into how many parts to cut them."""
+    """How many seconds some events may take before the rest has to wait, and into how many parts to cut them.
+
+    Without parts it is looked at the clock only where there is no room for more partial matches.
+    """
 
     seconds: float
     looks: int
@@ -139,15 +142,16 @@ class Cadence:
     def patience(self, events: int) -> Patience | None:
         """How long some events may take, for a plan may no longer fit from one event to the next; None: for ever.
 
-        That is twice as long as expected, and as much more as it takes to say that events have become slow. Short
-        batches may take as long as they need, unless the one before took longer than expected.
+        That is twice as long as expected, and as much more as it takes to say that events have become slow. In short
+        batches the clock is looked at only where there is no room for more partial matches, unless the one before took
+        longer than expected.
         """
         if self._every is not None or not self._pace:
             return None
         expected = self._pace * events
-        if expected < _LONG and not self._is_tense:
-            return None
-        looks = min(max(2, int(expected / _LOOK)), _LOOKS)
+        looks = 1
+        if expected >= _LONG or self._is_tense:
+            looks = min(max(2, int(expected / _LOOK)), _LOOKS)
         return Patience(_PATIENT * expected + _SPAN * self._cost, looks)
 
     def cut(self, first: int, stop: int) -> int:

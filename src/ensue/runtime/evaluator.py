@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -129,10 +130,14 @@ class Evaluator:
         )
         size = max(1, rows // patience.looks)
         stop = min(size, rows)
-        end = time.thread_time() + patience.seconds
+        end = time.thread_time() + patience.seconds if patience.looks > 1 else math.inf
+        before = self.seconds[0]
 
         def call(arena: Int64s, out: Int64s) -> int:
             nonlocal stop
+            if self.seconds[0] - before > patience.seconds:  # it has been called, and lacked room: that row is the last
+                stop = min(stop, int(arena[at.S_ROW]) + 1)
+                return int(step(program, arena, ranks, columns, out, stop))
             while (status := step(program, arena, ranks, columns, out, stop)) == at.DONE and stop < rows:
                 if time.thread_time() > end:
                     break
