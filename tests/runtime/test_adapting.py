@@ -377,6 +377,39 @@ def test_what_others_do_is_not_counted() -> None:
     assert engine.kernel_seconds < engine._loop._worked(), "events that come one by one are timed from look to look"
 
 
+def test_a_glance_tells_that_rates_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where events do not become slow: the check comes with the first batch that is glanced at after it."""
+
+    def is_far(cadence: Cadence, first: int, *_: int) -> bool:
+        cadence.is_glance = first >= 4_000
+        return cadence.is_glance
+
+    monkeypatch.setattr(Cadence, "is_far", is_far)
+    monkeypatch.setattr(Cadence, "is_due", lambda _, number, *, is_urgent=False: is_urgent or number <= 4_000)
+    dice = np.random.default_rng(2)
+    kinds = np.concatenate([dice.choice(["A", "B"], 20_000, p=p) for p in ((0.5, 0.5), (0.9, 0.1))])
+    events = pa.table({"type": kinds, "ts": np.arange(40_000)})
+    engine = ensue.compile("PATTERN SEQ(A a, B b) WITHIN 10", adapt=True)
+    checks = []
+    for start in range(0, 40_000, 2_000):
+        engine.push(events.slice(start, 2_000))
+        checks.append(engine._loop.adapters["q1"].checks)
+    assert checks == [1] + 9 * [2] + 10 * [3], "one at 22,000, and then the new rates are known"
+
+
+def test_a_batch_is_glanced_at_once_a_check_would_not_cost_too_much() -> None:
+    clock = [0.0]
+    cadence = Cadence(None, 0.01, lambda: clock[0])
+    clock[0] = 1.0
+    cadence.checked(100_000, 0.0099)  # 10 microseconds an event, and a check is 1 % of a second
+    glances = []
+    for number in range(100_000, 150_000, 1_000):
+        assert cadence.is_far(number, number + 1_000, 0)
+        glances.append(cadence.is_glance)
+        clock[0] += 0.01
+    assert not any(glances[:12]) and 2 <= sum(glances) <= 20, "not before a quarter of the time, and not each of them"
+
+
 def test_a_batch_is_cut_where_a_check_was_asked_for() -> None:
     exact, loose = Cadence(100, 0.01), Cadence(None, 0.01)
     assert (exact.cut(0, 1_000), exact.cut(50, 1_000), exact.cut(0, 99)) == (100, 100, 99)

@@ -87,7 +87,7 @@ class Cadence:
 
     @property
     def worked(self) -> float:
-        """Seconds of the engine's time until now."""
+        """Seconds that plans have been at work until now."""
         return self._before + self._working()
 
     def is_far(self, first: int, stop: int, reach: int) -> bool:
@@ -188,10 +188,11 @@ class Cadence:
         Statistics are of some windows. Where events have become slow and nothing came of it, it is looked a few times
         more whether they still are.
         """
+        worked, self._due = self._working() if self._due is None else self._due, None
         if self._every is None:
             is_turn = found and self._idle > 0  # where each check finds one, there is no reason to hurry
             self._following = _FOLLOWING if is_turn else max(0, self._following - 1)
-            working = max(self._working() if self._due is None else self._due, 1e-9)
+            working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
             is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
             self._puzzled = self._puzzled + 1 if is_puzzled else 0
@@ -203,8 +204,7 @@ class Cadence:
             wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
-        self._before += self._working() if self._due is None else self._due
-        self._due = None
+        self._before += worked
         self._last, self._since, self._worked = next_event, self._clock(), 0.0
         self._mark = (next_event, 0.0)
         self._alarm = -math.inf

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
@@ -27,11 +27,15 @@ _TRIED_AGAIN = Always("other plans were slower when they were tried some checks 
 _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.005
-"""Seconds that races may take of which nothing comes: so many, and a share of the engine's time; more if slow."""
+"""Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
 _WORTH, _MISSED = 1.25, 0.8
 """How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
 _FIRST = 1.0
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
+
+
+Rank: TypeAlias = Callable[[Plan], float]
+"""What a plan costs by statistics, as far as plans differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,39 +98,31 @@ class Explorer:
         for it, is tried in any case. None if there is nothing to try, or that tells nothing.
         """
         started = time.thread_time()
+        rank = aim.ranking(figures)
         rivals = [] if new is None else [new]
+        about = aim, figures, rank, used, new or used, check
         if self._is_free and (rivals or is_asked):
-            rivals += self._others(aim, figures, used, new or used, check, _RACED - len(rivals))
+            rivals += self._others(*about, _RACED - len(rivals))
         else:
-            rivals += self._others(aim, figures, used, new or used, check, 1, worth=_MISSED)
+            rivals += self._others(*about, 1, worth=_MISSED)
         plans = [used, *rivals]
         told = race(plans) if rivals else None
         if told is None:
             return None
         first = told.first
         if told.is_early and not first:
-            first = self._trust(aim, figures, plans, told, 0 if new is None else 1)
-        self._note(aim, figures, plans, told, first, check)
+            first = _trust(rank, plans, told, 0 if new is None else 1)
+        self._note(rank, plans, told, first, check)
         if not first:
             self._wasted += time.thread_time() - started
         shown = first or told.best_other
         return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else told.ratio(1))
 
-    def _trust(self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], told: Race, new: int) -> int:
-        """The plan to take after a race that ended before it was clear, 0 if that in use stays.
-
-        That is the quickest of those that statistics speak for, if nothing speaks against it.
-        """
-        rank = aim.ranking(figures)
-        most = _MISSED * rank(plans[0])
-        trusted = [k for k in range(1, len(plans)) if k == new or rank(plans[k]) <= most]
-        best = min(trusted, key=told.times.__getitem__, default=0)
-        return best if told.ratio(best) <= 1.0 else 0
-
     def _others(
         self,
         aim: Objective,
         figures: Sequence[Figures],
+        rank: Rank,
         used: Plan,
         base: Plan,
         check: int,
@@ -145,7 +141,6 @@ class Explorer:
             for tree in map(aim.ready, aim.others(one, aim.bare(base.trees[k]))):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
                 made[outline_of(plan)] = plan
-        rank = aim.ranking(figures)
         cheapest = sorted(made.values(), key=rank)
         mine = outline_of(used)
         former = list(reversed(self._former.values())) if worth is None else []
@@ -163,12 +158,9 @@ class Explorer:
             self._start = None if len(new) <= most else 0.0  # at the next check
         return new[:most]
 
-    def _note(
-        self, aim: Objective, figures: Sequence[Figures], plans: Sequence[Plan], race: Race, first: int, check: int
-    ) -> None:
+    def _note(self, rank: Rank, plans: Sequence[Plan], race: Race, first: int, check: int) -> None:
         """Remember what a race has told of plans beside the one that is in use from now on."""
-        used = plans[first]
-        rank, times = aim.ranking(figures), race.times[first]
+        used, times = plans[first], race.times[first]
         own = rank(used)
         for plan, one in zip(plans, race.times, strict=True):
             if plan != used:
@@ -203,3 +195,14 @@ class Explorer:
         found._former = {outline_of(plan): plan for plan in map(load_plan, state["former"])}
         found._wasted, found._is_slow, found._start = state["wasted"], state["slow"], state["start"]
         return found
+
+
+def _trust(rank: Rank, plans: Sequence[Plan], told: Race, new: int) -> int:
+    """The plan to take after a race that ended before it was clear, 0 if that in use, the first one, stays.
+
+    That is the quickest of those that statistics speak for, as for number `new`, if nothing speaks against it.
+    """
+    most = _MISSED * rank(plans[0])
+    trusted = [k for k in range(1, len(plans)) if k == new or rank(plans[k]) <= most]
+    best = min(trusted, key=told.times.__getitem__, default=0)
+    return best if told.ratio(best) <= 1.0 else 0
