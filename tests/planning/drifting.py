@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 
 from ensue.pattern.normalize import Variable
-from ensue.planning.figures import LOOK, Figures, Shape, implied_name, joint_name, rate_name, selectivity_name
+from ensue.planning.figures import (
+    LOOK,
+    Figures,
+    Shape,
+    implied_name,
+    joint_name,
+    rate_name,
+    selectivity_name,
+    together_name,
+)
 
 COARSE = (0.25, 0.5, 1.0)
 """Selectivities whose products are exact, so that equal costs are equal numbers: ties come up all the time."""
@@ -66,6 +76,8 @@ def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) ->
     joint = (lambda: rng.choice([0.5, 2.0])) if coarse else (lambda: rng.lognormvariate(0, 1))
     values |= {joint_name(*triple): joint() for triple in shape.triples}
     values |= {implied_name(*pair): selectivity() for pair, _ in shape.implied}
+    sets = [some for size in range(3, len(shape.singles)) for some in combinations(shape.singles, size)]
+    values |= {together_name(frozenset(some)): joint() for some in sets if rng.random() < 0.3}
     look = {LOOK: rng.choice([0.0, 0.25] if coarse else [0.0, 0.03, 1.0])}
     variances = {name: (rng.uniform(0, 0.5) * value) ** 2 for name, value in values.items()}
     return Figures(shape, 2.0 if coarse else rng.choice([0.5, 2.0, 5.0]), values | look, variances)

@@ -66,6 +66,18 @@ def test_what_conditions_imply_by_hand() -> None:
     assert never.card(frozenset("abcd")) == pytest.approx(256 * 0.5**3)
 
 
+def test_what_is_known_of_several_by_hand() -> None:
+    """What holds of a, b and c together counts for them alone: of more it is known by itself, or not at all."""
+    shape = conjunction("abcd")
+    known = by_hand(shape, 1.0, [4.0] * 4, {("a", "b"): 0.5, ("b", "c"): 0.5}).values
+    costs = Costs(Figures(shape, 1.0, {**known, "together(a, b, c)": 0.25, "together(a, b, c, d)": 2.0}))
+    assert costs.card(frozenset("abc")) == pytest.approx(64 * 0.25 * 0.25)
+    assert costs.card(frozenset("abd")) == pytest.approx(64 * 0.5)
+    assert costs.card(frozenset("abcd")) == pytest.approx(256 * 0.25 * 2)
+    assert costs.growth(frozenset("abc"), "d") == pytest.approx(4 * 8)
+    assert costs.link(frozenset("ab"), frozenset("cd")) == pytest.approx(0.5 * 2)
+
+
 def test_looks_by_hand() -> None:
     """A join of two sides looks at all of their pairs, or at those of one key."""
     shape = conjunction("abc")

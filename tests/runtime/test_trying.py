@@ -25,10 +25,10 @@ from ensue.runtime.trying import Race, run_race
 ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
 
 
-def rare_first(events: int) -> pa.Table:
+def rare_first(events: int, shares: tuple[float, ...] = (0.01, 0.09, 0.9)) -> pa.Table:
     """Few As and many Cs."""
     dice = np.random.default_rng(5)
-    kinds = dice.choice(3, events, p=(0.01, 0.19, 0.8))
+    kinds = dice.choice(3, events, p=shares)
     return pa.table({"type": np.array(list("ABC"))[kinds], "ts": np.arange(events), "x": dice.random(events)})
 
 
@@ -204,8 +204,9 @@ def test_a_plan_that_nothing_speaks_against_is_tried_once(monkeypatch: pytest.Mo
     monkeypatch.setattr("ensue.runtime.exploring._FIRST", 0.0)
     good = Plan((left_deep("abc", stored=True),))
     engine = ensue.compile(ALL, plan=good, adapt=ensue.Adaptation(every=2_000, tried=True))
+    events = rare_first(8_000, (0.3, 0.35, 0.35))
     for start in range(0, 8_000, 2_000):
-        engine.push(rare_first(8_000).slice(start, 2_000))
+        engine.push(events.slice(start, 2_000))
     assert len(asked) == 1 and asked[0][0] == str(good) and len(asked[0]) > 1
 
 
@@ -234,7 +235,8 @@ def test_a_restart_remembers_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
         other = slow_start(tried=True, decision="unconditional")
         other.restore(engine.snapshot())
         engine = other
-    assert len(asked) == 1
+    raced = [plan for plans in asked for plan in plans[1:]]
+    assert len(raced) == len(set(raced)) > 0
 
 
 def test_trials_that_nothing_came_of_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ensue.planning.bushy import best_tree
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
 from ensue.planning.greedy import RateOrder, join_lists, take_in_turn
@@ -12,12 +13,15 @@ from ensue.planning.zstream import ZStreamTree
 
 
 def other_trees(figures: Figures) -> Iterator[Tree]:
-    """Greedy orders that begin with each of the variables, the order of rates and ZStream's tree.
+    """The best tree of all, greedy orders that begin with each of the variables, the order of rates, ZStream's tree.
 
     Costs are wrong where conditions depend on each other, and which of them come first differs most between plans that
     begin elsewhere. The same tree may come more than once.
     """
     costs, singles = Costs(figures), figures.shape.singles
+    best = best_tree(costs)
+    if best is not None:
+        yield best
     for first in singles:
         others = tuple(name for name in singles if name != first)
         order, _ = take_in_turn(costs, others, (first,))

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ensue.planning.comparisons import Planned
+from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
+from ensue.planning.greedy import join_lists
+from ensue.planning.plan import Tree
 from ensue.planning.tables import Table, plan_by_table
 from ensue.planning.zstream import ZStreamTree
 
@@ -26,6 +29,15 @@ class BushyTree:
         if len(figures.shape.singles) > LIMIT:
             return ZStreamTree(self.keep_table).plan(figures)
         return plan_by_table(self.name, figures, _Subsets, keep_table=self.keep_table)
+
+
+def best_tree(costs: Costs) -> Tree | None:
+    """The tree of least cost without a word why; None if there are too many to look at."""
+    singles = costs.figures.shape.singles
+    if not 0 < len(singles) <= LIMIT:
+        return None
+    table = _Subsets(costs)
+    return join_lists(costs, table.tree((1 << len(singles)) - 1))[0]
 
 
 class _Subsets(Table):

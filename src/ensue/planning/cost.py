@@ -5,17 +5,18 @@ independently of each other, the last W units of time hold W·r events of a vari
 
     card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
                 ×  product of implied(i, j) over pairs in S that have nothing between them in S
-                ×  product of joint(i, j, k) over triples in S, of such pairs or those of sel
+                ×  product of joint(i, j, k) over triples in S  ×  together(S)
 
 where implied(i, j) is the share of pairs that satisfy what follows from the conditions of i and j with other variables:
 evaluators ask that too as long as none of those is in S. joint(i, j, k) is how many times as often what is asked of i
-and j and what is asked of j and k both hold as if they had nothing to do with each other (1 where that is not known),
-and share(S) is the probability that events at
-independent random times of the window come in the order that the pattern wants: 1/k! for a sequence of k, 1 for a
-conjunction, in general the number of linear extensions of the order over k!. A tree costs the sum of card over its
-nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) + Cost(R) + Card). The cost of an order is that of
-its left-deep tree: the sum over its prefixes, and the buffered events of each variable, which are the same in every
-plan.
+and j and what is asked of j and k both hold as if they had nothing to do with each other, and together(S) how many
+times as often all that is asked of S holds as all of the others say; both are 1 where that is not known. share(S) is
+the probability that events at independent random times of the window come in the order that the pattern wants: 1/k! for
+a sequence of k, 1 for a conjunction, in general the number of linear extensions of the order over k!.
+
+A tree costs the sum of card over its nodes, leaves included (Kolchinsky and Schuster, section 4.2: Cost(L) + Cost(R) +
+Card). The cost of an order is that of its left-deep tree: the sum over its prefixes, and the buffered events of each
+variable, which are the same in every plan.
 
 **Lists.** A Kleene variable with n events in reach has 2^n lists, the paper's model; averaged over a Poisson number of
 events with mean m that is e^m, the sum of m^k / k! over all lengths k. So lengths from `minimum` to `maximum` are
@@ -33,8 +34,8 @@ for a list does not count: it is the same in every plan.
 **Negation** does not multiply: each full match is looked at once for each negated item, which is the same in every
 plan.
 
-What the model leaves out: conditions over three and more variables, or over a whole list, and correlation between
-conditions other than of two that share a variable.
+What the model leaves out: conditions over three and more variables, or over a whole list, and how conditions with a
+list, or those that go round in a circle, depend on others.
 """
 
 from __future__ import annotations
@@ -65,12 +66,9 @@ class Costs:
         self._singles = frozenset(shape.singles)
         self._order = (*shape.singles, *shape.lists)
         self._events = {name: figures.window * figures.arrivals(name) for name in shape.names}
-        between = {frozenset(pair): via for pair, via in shape.implied}
         nothing: frozenset[str] = frozenset()
-        factors = [(pair, via, figures.implied(*pair)) for pair, via in between.items()]
-        for x, middle, z in shape.triples:
-            via = between.get(frozenset((x, middle)), nothing) | between.get(frozenset((middle, z)), nothing)
-            factors.append((frozenset((x, middle, z)), via, figures.joint((x, middle, z))))
+        factors = [(frozenset(pair), via, figures.implied(*pair)) for pair, via in shape.implied]
+        factors += [(frozenset(triple), nothing, figures.joint(triple)) for triple in shape.triples]
         self._factors = [(names, via, max(factor, LEAST)) for names, via, factor in factors if factor != 1.0]
         self._together: dict[frozenset[str], float] = {}
         self._look = figures.look
@@ -102,8 +100,7 @@ class Costs:
                 number *= selectivity(name, other)
         together = singles | {name}
         number *= share(self._before, together) / share(self._before, singles)
-        if self._factors:
-            number *= self._factor(together) / self._factor(singles)
+        number *= self._factor(together) / self._factor(singles)
         variable = self._lists.get(name)
         if variable is None:
             return number
@@ -117,7 +114,7 @@ class Costs:
         """What is known of a set's events beside selectivities: what conditions imply, and how often several hold."""
         found = self._together.get(names)
         if found is None:
-            found = 1.0
+            found = max(self.figures.together(names & self._singles), LEAST)
             for some, via, factor in self._factors:
                 if some <= names and not via & names:
                     found *= factor
@@ -131,9 +128,7 @@ class Costs:
             for y in self._order:
                 if x in left and y in right:
                     number *= self.figures.selectivity(x, y)
-        if self._factors:
-            number *= self._factor(left | right) / (self._factor(left) * self._factor(right))
-        return number
+        return number * self._factor(left | right) / (self._factor(left) * self._factor(right))
 
     def looks(self, left: frozenset[str], right: frozenset[str]) -> float:
         """What looking at pairs of partial matches over two sets counts, lists left out."""
@@ -143,6 +138,11 @@ class Costs:
     def look(self, left: frozenset[str], right: frozenset[str]) -> float:
         """What a pair of them counts: the weight of a look, times the share of pairs that an index finds."""
         return self._look * min((share for x, y, share in self._keys if x in left and y in right), default=1.0)
+
+    @property
+    def look_without_key(self) -> float | None:
+        """What a pair counts, whichever it is; None if there are keys."""
+        return None if self._keys else self._look
 
     def step(self, bound: frozenset[str], name: str) -> float:
         """What joining a variable to a partial match over `bound` costs: its growth, and the looks that takes."""

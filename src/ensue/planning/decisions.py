@@ -132,7 +132,7 @@ class Threshold:
         if self.planned is None:
             return NOT_PLANNED
         for name in sorted({*self.planned, *figures.values}):
-            if name.startswith(("joint(", "implied(")):
+            if name.startswith(("joint(", "implied(", "together(")):
                 continue
             absent = 0.0 if name.startswith("rate(") else 1.0
             before, now = self.planned.get(name, absent), figures.values.get(name, absent)

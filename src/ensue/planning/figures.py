@@ -6,7 +6,8 @@ events of type A in a unit of time, `sel(a)` the share of them that the local co
 does not count: it follows from the pattern, see cost.py). `sel(a, a)` is that of two neighbours in a list.
 `joint(a, b, c)` says how many times as often the conditions of b with a and with c both hold as sel(a, b) · sel(b, c).
 `implied(a, c)` is the share of pairs that satisfy what follows from the conditions of a and c with events between them:
-as long as none of those is bound, it is all that is known of the two.
+as long as none of those is bound, it is all that is known of the two. `together(a, c, d, f)` says how many times as
+often all that is asked of these holds as the others say that speak of some of them.
 `pace` is how many units of time pass in a second of the clock, for plans that are chosen by latency. `look` is how much
 of a partial match a look at a pair of events or partial matches counts in costs.
 """
@@ -41,7 +42,7 @@ class Shape:
 
     `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
     that an index finds the one for the other; `implied` pairs without a condition, of which one follows from those with
-    others, and these others; `triples` those whose middle one has conditions with both others, or implied ones.
+    others, and these others; `triples` those whose middle one has conditions with both others.
     """
 
     variables: tuple[Variable, ...]
@@ -79,7 +80,7 @@ def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     conditions = tuple(names for _, names in several)
     pairs = [(x, y) for x, y in combinations(branch.names, 2) if {x, y} in conditions or partitioned]
     follows = [] if partitioned else find_implied(branch)
-    triples = tuple(find_triples(branch, pairs, follows))
+    triples = tuple(find_triples(branch, pairs))
     keyed += [frozenset(one.pair) for one in follows if any(map(_is_equality, one.conditions))]
     implied = tuple((one.pair, one.via) for one in follows)
     return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples, implied)
@@ -130,6 +131,10 @@ class Figures:
     def implied(self, one: str, other: str) -> float:
         """The share of pairs that satisfy what follows from conditions with others."""
         return self.values.get(implied_name(one, other), 1.0)
+
+    def together(self, names: frozenset[str]) -> float:
+        """How many times as often all that is asked of some variables holds as what is known of fewer says."""
+        return self.values.get(together_name(names), 1.0)
 
     @property
     def look(self) -> float:
@@ -188,6 +193,12 @@ def implied_name(*pair: str) -> str:
     return f"implied({', '.join(sorted(pair))})"
 
 
+@cache
+def together_name(names: frozenset[str]) -> str:
+    """The name of what is known of several variables at once."""
+    return f"together({', '.join(sorted(names))})"
+
+
 def figures_of(branch: Branch, window: float, statistics: Statistics, *, partitioned: bool = False) -> Figures:
     """The figures of a branch: the part of a snapshot that speaks of its types and variables.
 
@@ -199,6 +210,7 @@ def figures_of(branch: Branch, window: float, statistics: Statistics, *, partiti
     found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
     found |= {joint_name(*triple): s for triple, s in statistics.triples.items() if names.issuperset(triple)}
     found |= {implied_name(*pair): s for pair, s in statistics.implied.items() if names.issuperset(pair)}
+    found |= {together_name(frozenset(some)): s for some, s in statistics.together.items() if names.issuperset(some)}
     values = {name: estimate.value for name, estimate in found.items()}
     shape = shape_of(branch, partitioned=partitioned)
     return Figures(shape, window, values, {name: estimate.variance for name, estimate in found.items()})

@@ -33,10 +33,11 @@ class Table(ABC):
         self.costs = costs
         self.names = costs.figures.shape.singles
         self.best: dict[int, float] = {}
+        self.cards: dict[int, float] = {}
         self._members: dict[int, frozenset[str]] = {}
         self.splits_of_best: dict[int, tuple[int, int]] = {}
         for bit in range(len(self.names)):
-            self.best[1 << bit] = costs.tree(Leaf(self.names[bit]))
+            self.best[1 << bit] = self.cards[1 << bit] = costs.tree(Leaf(self.names[bit]))
         for names in self.sets():
             self._decide(names)
 
@@ -49,11 +50,14 @@ class Table(ABC):
         """The ways to split a set, the first of equals preferred."""
 
     def _decide(self, names: int) -> None:
-        card = self.costs.card(self.members(names))
+        cards, look = self.cards, self.costs.look_without_key
+        card = cards[names] = self.costs.card(self.members(names))
         best, chosen = float("inf"), None
         for left, right in self.splits(names):
             cost = self.best[left] + self.best[right]
-            if self.costs.counts_looks:
+            if look is not None:  # which is the same, but quicker
+                cost += cards[left] * cards[right] * look
+            else:
                 cost += self.costs.looks(self.members(left), self.members(right))
             if chosen is None or cost < best:
                 best, chosen = cost, (left, right)

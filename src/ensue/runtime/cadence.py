@@ -199,7 +199,7 @@ class Cadence:
             if not is_puzzled:
                 self._idle = 0 if found else self._idle + 1
                 self._pace = pace
-            known = 0.7 if self._last else 0.5  # the first one also makes what the others use again
+            known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))

@@ -30,7 +30,7 @@ _WASTED, _WASTED_SHARE = 0.02, 0.005
 """Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
 _WORTH, _MISSED = 1.25, 0.8
 """How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
-_FIRST = 1.0
+_FIRST = 0.5
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
 

@@ -31,14 +31,17 @@ from ensue.statistics.sampling import (
     Events,
     Floats,
     Mask,
+    Passes,
     Sample,
     WindowSample,
+    ask_all_pairs,
     ask_pairs,
     draw,
     estimate_joint,
     scatter,
 )
 from ensue.statistics.snapshot import Statistics
+from ensue.statistics.together import AllPairs, estimate_together
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
@@ -50,6 +53,11 @@ _SOME = 8192
 """How many events of all types are looked at to find some of each; those of a rare type are searched for."""
 _MORE = 8
 """How many times as many are drawn at most where few pass."""
+_ALL_PAIRS, _SET_PAIRS = 1 << 21, 1 << 17
+"""How many pairs are asked to find out how often the conditions of several variables hold at once: all in all at most,
+and for each set of variables."""
+_LEAST_RATIO = 1e-30
+"""What is divided by at least."""
 _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
@@ -172,7 +180,7 @@ class Collector:
         self._events = 0
         self._shares: _Shares | None = None
         self._implied: dict[Pair, Estimate] = {}
-        self._implied_triples: dict[Triple, Estimate] = {}
+        self._together: dict[tuple[str, ...], Estimate] = {}
 
     def _shortest(self) -> float:
         assert self._reach is not None and self._within is not None
@@ -324,7 +332,7 @@ class Collector:
                 mine, high = places, priorities
                 conditions = self._conditions.local.get(name, ())
                 if conditions:
-                    passed = self._all(conditions, {name: Chosen(events, places)}, len(places))
+                    passed = self._all(conditions, {name: Chosen(events, places)})
                     self._passing[name].add(int(chunk.end[0]), int(chunk.end[-1]), passed)
                     mine, high = places[passed], priorities[passed]
                 if name in self._samples:
@@ -344,10 +352,10 @@ class Collector:
             for sample in samples:
                 sample.places = np.searchsorted(held, sample.places)
 
-    def _all(self, conditions: Sequence[Expression], events: Events, count: int) -> Mask:
-        passed = np.ones(count, dtype=np.bool_)
-        for condition in conditions:
-            passed &= self._evaluate(condition, events)
+    def _all(self, conditions: Sequence[Expression], events: Events) -> Mask:
+        passed = self._evaluate(conditions[0], events)
+        for condition in conditions[1:]:
+            passed = passed & self._evaluate(condition, events)
         return passed
 
     # -- what is known -----------------------------------------------------------------------------------------------
@@ -367,11 +375,11 @@ class Collector:
             self._settle()
             shares = self._shares = self._ask(now)
         if closely and not shares.is_close:
-            self._ask_implied(shares)
+            self._ask_closely(shares)
             shares.is_close = True
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
-        triples = {**shares.triples, **self._implied_triples}
-        return Statistics(covered, rates, shares.local, shares.pairs, now, triples, self._implied)
+        asked = shares.local, shares.pairs, now, shares.triples
+        return Statistics(covered, rates, *asked, self._implied, self._together)
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
@@ -393,16 +401,23 @@ class Collector:
     def _choose(self, pool: Sample, now: int) -> dict[str, Chosen]:
         return {name: Chosen(pool, sample.at(now)) for name, sample in self._samples.items()}
 
-    def _ask_implied(self, shares: _Shares) -> None:
-        """Ask the shares of pairs that pass what follows from others; how sure they are is not asked."""
-        if not shares.events or not self._conditions.implied:
+    def _ask_closely(self, shares: _Shares) -> None:
+        """Ask what follows from conditions, and how often those of several events hold; not how sure that is."""
+        conditions = self._conditions
+        of = {**conditions.implied, **conditions.pairs}
+        wanted = sorted({*conditions.implied}.union(*(one.pairs for one in conditions.together)))
+        if not shares.events or not wanted:
             return
-        events = shares.events
-        found = {pair: self._ask_pairs(pair, of, events) for pair, of in self._conditions.implied.items()}
-        asked = {pair: one for pair, one in found.items() if one is not None}
-        self._implied = {pair: Estimate(one.share.value) for pair, one in asked.items()}
-        asked |= shares.asked
-        self._implied_triples = self._join_shares(self._conditions.implied_triples, asked, events)
+        pairs = min(_ALL_PAIRS, _SET_PAIRS * (1 + len(conditions.together)))
+        size = min(self.sampling.size, math.isqrt(pairs // len(wanted)))
+        events = {name: chosen.thin(size) for name, chosen in shares.events.items()}
+        asked = {pair: self._ask_all_pairs(pair, of[pair], events) for pair in wanted}
+        self._implied = {pair: Estimate(asked[pair].share) for pair in conditions.implied if asked[pair].could.any()}
+        known = [({*names}, max(one.value, _LEAST_RATIO)) for names, one in shares.triples.items()]
+        self._together = {
+            names: Estimate(ratio / math.prod(value for some, value in known if some <= {*names}))
+            for names, ratio in estimate_together(conditions.together, asked).items()
+        }
 
     def _join_shares(
         self, triples: Sequence[Triple], asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]
@@ -417,8 +432,8 @@ class Collector:
         found = {}
         for x, middle, z in triples:
             one, other = shares(middle, x), shares(middle, z)
-            joint = None if one is None or other is None else estimate_joint(one, other)
-            if joint is not None:
+            joint = math.nan if one is None or other is None else float(estimate_joint(one, other))
+            if not math.isnan(joint):
                 found[x, middle, z] = Estimate(joint)
         return found
 
@@ -431,20 +446,25 @@ class Collector:
     def _ask_pairs(
         self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
     ) -> AskedPairs | None:
+        left, right, passes, ordered = self._sides(pair, conditions, events)
+        return ask_pairs(left, right, passes, within=self._within, ordered=ordered, most=self.sampling.pairs)
+
+    def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]) -> AllPairs:
+        left, right, passes, ordered = self._sides(pair, conditions, events)
+        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered))
+        return asked if left is events[pair[0]] else asked.turned
+
+    def _sides(
+        self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
+    ) -> tuple[Chosen, Chosen, Passes, bool]:
+        """The events of a pair, the earlier ones first, what asks them, and whether they must come in that order."""
         earlier, later = self._in_order(*pair)
         first = previous(earlier) if earlier == later else earlier
 
         def passes(x: Chosen, y: Chosen) -> Mask:
-            return self._all(conditions, {first: x, later: y}, len(x))
+            return self._all(conditions, {first: x, later: y})
 
-        return ask_pairs(
-            events[earlier],
-            events[later],
-            passes,
-            within=self._within,
-            ordered=(earlier, later) in self._conditions.before,
-            most=self.sampling.pairs,
-        )
+        return events[earlier], events[later], passes, (earlier, later) in self._conditions.before
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
@@ -461,7 +481,7 @@ class Collector:
             "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
             "implied": [[*pair, found.value] for pair, found in self._implied.items()],
-            "joined": [[*names, found.value] for names, found in self._implied_triples.items()],
+            "together": [[list(names), found.value] for names, found in self._together.items()],
         }
         if pool is None:
             return state, []
@@ -480,7 +500,7 @@ class Collector:
             samples = {name: WindowSample.load(state["samples"][name]) for name in self._samples}
             chunks, events = int(state["chunks"]), int(state["events"])
             implied = {(x, y): Estimate(value) for x, y, value in state.get("implied", ())}
-            joined = {(x, y, z): Estimate(value) for x, y, z, value in state.get("joined", ())}
+            together = {tuple(names): Estimate(value) for names, value in state.get("together", ())}
             pool = None
             if any(map(len, samples.values())):
                 times, table = tables
@@ -490,7 +510,7 @@ class Collector:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
         self._since = int(state.get("since", 0))
-        self._chunks, self._events, self._implied, self._implied_triples = chunks, events, implied, joined
+        self._chunks, self._events, self._implied, self._together = chunks, events, implied, together
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
 

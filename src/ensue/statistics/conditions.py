@@ -25,6 +25,20 @@ from ensue.pattern.query import Query
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
 
+_MOST_TOGETHER = 8
+"""Single events of a branch of which all sets are looked at: there are two to the power of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Some single events, by their names in order, and the pairs of them that have to satisfy something.
+
+    That is a condition of their own, or what follows from others by way of events that are not among them.
+    """
+
+    names: tuple[str, ...]
+    pairs: frozenset[Pair]
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -35,8 +49,8 @@ class Conditions:
     `previous(x)`. `before` holds the pairs of variables whose events come one after the other in every match of both.
 
     `triples` are single events of a match of which the middle one has conditions with both others, these none between
-    each other. `implied` has the comparisons of pairs without a condition of their own that follow from others, and
-    `implied_triples` are those of whose two pairs one at least is such a pair.
+    each other. `implied` has the comparisons of pairs without a condition of their own that follow from others.
+    `together` are all other sets of three and more single events of which at least three hang together.
 
     What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
     """
@@ -47,7 +61,7 @@ class Conditions:
     before: frozenset[Pair]
     triples: tuple[Triple, ...] = ()
     implied: dict[Pair, tuple[Expression, ...]] = field(default_factory=dict)
-    implied_triples: tuple[Triple, ...] = ()
+    together: tuple[Together, ...] = ()
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The columns that they name, in the order of the schema; an event's times are at hand without."""
@@ -97,7 +111,7 @@ def find_conditions(query: Query) -> Conditions:
         before |= set(_order(branch))
     implied = [(branch, [one for one in find_implied(branch) if one.pair not in pairs]) for branch in branches]
     triples = dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))
-    more = dict.fromkeys(triple for branch, some in implied for triple in find_triples(branch, pairs, some))
+    together = dict.fromkeys(one for branch, some in implied for one in find_together(branch, pairs, some))
     return Conditions(
         types,
         {name: tuple(local[name]) for name in sorted(local)},
@@ -105,7 +119,7 @@ def find_conditions(query: Query) -> Conditions:
         frozenset(before),
         tuple(triples),
         {one.pair: one.conditions for _, some in implied for one in some},
-        tuple(triple for triple in more if triple not in triples),
+        tuple(together),
     )
 
 
@@ -145,30 +159,65 @@ def find_implied(branch: Branch) -> list[Implied]:
     return list(found.values())
 
 
-def find_triples(branch: Branch, pairs: Iterable[Pair], implied: Iterable[Implied] = ()) -> Iterator[Triple]:
+def find_triples(branch: Branch, pairs: Iterable[Pair]) -> Iterator[Triple]:
     """The triples of single events with conditions between the middle one and either other, and none between these.
-
-    Implied ones count if they are given: as long as nothing that they follow from is among the three.
 
     >>> from ensue.language import parse_query
     >>> (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, C c, D d)"))
     >>> list(find_triples(branch, [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c")]))
     [('a', 'c', 'd'), ('b', 'c', 'd')]
-    >>> rising = "a.x < b.x AND b.x < c.x AND c.x < d.x"
-    >>> (branch,) = normalize(parse_query(f"PATTERN SEQ(A a, B b, C c, D d) WHERE {rising}"))
-    >>> list(find_triples(branch, [("a", "b"), ("b", "c"), ("c", "d")], find_implied(branch)))
-    [('a', 'b', 'c'), ('a', 'b', 'd'), ('a', 'c', 'd'), ('b', 'c', 'd')]
     """
-    known: dict[frozenset[str], frozenset[str]] = {frozenset(one.pair): one.via for one in implied}
-    own = {frozenset(pair) for pair in pairs}
-    known |= dict.fromkeys(own, frozenset())
+    known = {frozenset(pair) for pair in pairs}
     names = [v.name for v in branch.variables if not v.kleene]
     for middle in names:
         sides = sorted(name for name in names if name != middle and frozenset((name, middle)) in known)
         for x, z in combinations(sides, 2):
-            between = known[frozenset((x, middle))] | known[frozenset((middle, z))]
-            if not between & {x, z} and middle in known.get(frozenset((x, z)), {middle}):
+            if frozenset((x, z)) not in known:
                 yield x, middle, z
+
+
+def find_together(branch: Branch, pairs: Iterable[Pair], implied: Iterable[Implied]) -> Iterator[Together]:
+    """The sets of single events of which three or more hang together by conditions, own ones or implied; no circles.
+
+    Not that of all, which is the same for all plans, nor any if there are very many.
+
+    >>> from ensue.language import parse_query
+    >>> rising = "a.x < b.x AND b.x < c.x AND c.x < d.x"
+    >>> (branch,) = normalize(parse_query(f"PATTERN SEQ(A a, B b, C c, D d) WHERE {rising}"))
+    >>> for one in find_together(branch, [("a", "b"), ("b", "c"), ("c", "d")], find_implied(branch)):
+    ...     print(one.names, sorted(one.pairs))
+    ('a', 'b', 'c') [('a', 'b'), ('b', 'c')]
+    ('a', 'b', 'd') [('a', 'b'), ('b', 'd')]
+    ('a', 'c', 'd') [('a', 'c'), ('c', 'd')]
+    ('b', 'c', 'd') [('b', 'c'), ('c', 'd')]
+    """
+    names = sorted(v.name for v in branch.variables if not v.kleene)
+    if len(names) > _MOST_TOGETHER:
+        return
+    own = frozenset(pairs)
+    followed = [(one.pair, one.via) for one in implied]
+    for size in range(3, len(names)):
+        for some in combinations(names, size):
+            kept = frozenset(pair for pair in combinations(some, 2) if pair in own)
+            found = kept | {pair for pair, via in followed if {*pair} <= {*some} and not via & {*some}}
+            if _is_forest(found) and len(found) > len({name for pair in found for name in pair}) / 2:
+                yield Together(some, found)
+
+
+def _is_forest(pairs: Iterable[Pair]) -> bool:
+    """Whether no pairs make a circle."""
+    part: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while part.setdefault(name, name) != name:
+            name = part[name]
+        return name
+
+    for x, y in pairs:
+        if (one := root(x)) == (other := root(y)):
+            return False
+        part[one] = other
+    return True
 
 
 def _conjuncts(branch: Branch) -> Iterator[Expression]:

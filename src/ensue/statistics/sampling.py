@@ -104,9 +104,14 @@ class Chosen:
         """Those at these places among them."""
         return Chosen(self.sample, self.places[places])
 
+    def thin(self, most: int) -> Chosen:
+        """At most so many of them, from all over."""
+        size = len(self.places)
+        return self if size <= most else self.take(np.arange(most) * size // most)
+
 
 Events: TypeAlias = Mapping[str, Chosen]
-"""For each variable of a condition the events to ask it about, all of one length."""
+"""For each variable of a condition the events to ask it about: as many of each, or a column and a row of places."""
 
 Passes: TypeAlias = Callable[[Chosen, Chosen], Mask]
 """Which pairs of events, one from the left and one from the right, pass."""
@@ -269,28 +274,29 @@ _ALONE = 2.0
 """So many events that pass on both sides are added as if the two sides had nothing to do with each other."""
 
 
-def estimate_joint(one: Floats, other: Floats) -> float | None:
-    """How many times as often both of two conditions hold as their shares let expect; None if nothing is known.
+def estimate_joint(one: Floats, other: Floats, alone: float = _ALONE) -> Floats:
+    """How many times as often both of two conditions hold as their shares let expect; NaN if nothing is known.
 
-    `one` and `other` are, for the same events, the shares of pairs with others that pass. In `x < y AND y < z` a large
-    y passes with many x and few z: both hold for fewer triples than the product of the two shares says.
+    `one` and `other` are, for the same events, the shares of pairs with others that pass, or NaN; of several conditions
+    at a time `one` has a row for each. In `x < y AND y < z` a large y passes with many x and few z: both hold for fewer
+    triples than the product of the two shares says.
 
     Few events that pass at all say little: what they say is drawn towards 1.
 
-    >>> estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.0, 0.5] * 50))
-    1.9...
-    >>> estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.5, 0.0] * 50))
-    0.0...
+    >>> float(estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.0, 0.5] * 50)).round(2))
+    1.93
+    >>> estimate_joint(np.array([[0.0, 1.0] * 50, [1.0, 0.0] * 50]), np.array([0.5, 0.0] * 50)).round(2)
+    array([0.07, 1.93])
     """
     known = ~(np.isnan(one) | np.isnan(other))
-    one, other = one[known], other[known]
-    sums = float(one.sum()), float(other.sum())
-    if not (sums[0] > 0 and sums[1] > 0):
-        return None
-    both = float(one @ other) * len(one) / (sums[0] * sums[1])
-    # Of how many events the passing ones are, on either side, and of how many both would be by chance.
-    passing = sums[0] ** 2 / float(one @ one) * sums[1] ** 2 / float(other @ other) / len(one)
-    return (both * passing + _ALONE) / (passing + _ALONE)
+    one, other = np.where(known, one, 0.0), np.where(known, other, 0.0)
+    number, product = known.sum(axis=-1), one.sum(axis=-1) * other.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = (one * other).sum(axis=-1) * number / product
+        # Of how many events the passing ones are, on either side, and of how many both would be by chance.
+        passing = product**2 / ((one * one).sum(axis=-1) * (other * other).sum(axis=-1)) / number
+        found: Floats = (both * passing + alone) / (passing + alone)
+    return found
 
 
 def ask_pairs(
@@ -320,12 +326,17 @@ def ask_pairs(
 
 
 def _near_pairs(left: Chosen, right: Chosen, within: float | None, ordered: bool, most: int) -> tuple[Int64s, Int64s]:
-    """Pairs of which the right event ends in reach of the left one: for each left event a stretch of the right ones."""
+    """Pairs of which the right event ends in reach of the left one."""
+    low, high = _reach(left, right, within, ordered)
+    return spread_pairs(low, np.maximum(high, low), most)
+
+
+def _reach(left: Chosen, right: Chosen, within: float | None, ordered: bool) -> tuple[Int64s, Int64s]:
+    """For each left event the stretch of right ones that end in reach of it."""
     ends, times = right.end, left.end
     reach = float("inf") if within is None else within
-    low = np.searchsorted(ends, times, side="right") if ordered else np.searchsorted(ends, times - reach, side="right")
-    high = np.searchsorted(ends, times + reach, side="left")
-    return spread_pairs(low, np.maximum(high, low), most)
+    low = np.searchsorted(ends, times if ordered else times - reach, side="right")
+    return low, np.searchsorted(ends, times + reach, side="left")
 
 
 _GOLDEN = 0.6180339887498949
@@ -360,14 +371,37 @@ def _could_match(
     left: Chosen, right: Chosen, x: Int64s, y: Int64s, within: float | None, ordered: bool
 ) -> tuple[Int64s, Int64s]:
     """The pairs that are of two different events that fit into one match."""
-    one, other = left.take(x), right.take(y)
-    counted: Mask = one.sample.ids[one.places] != other.sample.ids[other.places]
+    counted = _fit(left.take(x), right.take(y), within, ordered)
+    return x[counted], y[counted]
+
+
+def _fit(one: Chosen, other: Chosen, within: float | None, ordered: bool) -> Mask:
+    """Which of some pairs are of two different events that fit into one match."""
+    fits: Mask = one.sample.ids[one.places] != other.sample.ids[other.places]
     if ordered:
-        counted &= one.end < other.begin
+        fits &= one.end < other.begin
     if within is not None:
         begin = np.minimum(one.begin, other.begin)
-        counted &= np.maximum(one.end, other.end) - begin < within
-    return x[counted], y[counted]
+        fits &= np.maximum(one.end, other.end) - begin < within
+    return fits
+
+
+def ask_all_pairs(
+    left: Chosen, right: Chosen, passes: Passes, *, within: float | None = None, ordered: bool = False
+) -> tuple[Mask, Mask]:
+    """Of all pairs, with a row for each left event: which could be in one match (see `ask_pairs`), and pass as well."""
+    one, other = Chosen(left.sample, left.places[:, None]), Chosen(right.sample, right.places[None, :])
+    if left.sample.are_moments and right.sample.are_moments:
+        low, high = (bound.astype(np.int32)[:, None] for bound in _reach(left, right, within, ordered))
+        number = np.arange(len(right), dtype=np.int32)
+        could = (low <= number) & (number < high)
+        if not ordered:
+            could &= _fit(one, other, None, False)
+    else:
+        could = _fit(one, other, within, ordered)
+    if np.count_nonzero(could) < ENOUGH_PAIRS:
+        could = _fit(one, other, None, False)
+    return could, could & passes(one, other)
 
 
 def _variance_of_mean(sizes: Int64s, hits: Int64s) -> float:

@@ -26,7 +26,8 @@ class Statistics:
     between the two. What is missing in `local` and `pairs` is 1. `(x, x)` stands for neighbours in a list. `triples`
     says of the conditions of a middle event with two others how many times as often both hold as the product of the
     two shares says: 1 where they are independent. `implied` is the share of pairs without a condition of their own that
-    pass what follows from the conditions with others.
+    pass what follows from the conditions with others. `together` says of sets of variables, by their names in order,
+    how many times as often all that is asked of them holds as what is known of their pairs and triples says.
 
     >>> known = Statistics(60.0, {"A": Estimate(2.0)}, {"a": Estimate(0.5)}, {("a", "b"): Estimate(0.1)})
     >>> known.pair("b", "a").value, known.share("b").value, known.rate("C").value
@@ -42,6 +43,7 @@ class Statistics:
     at: int = 0
     triples: Mapping[tuple[str, str, str], Estimate] = field(default_factory=dict)
     implied: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
+    together: Mapping[tuple[str, ...], Estimate] = field(default_factory=dict)
 
     @classmethod
     def uniform(cls, query: Query) -> Statistics:
@@ -61,12 +63,13 @@ class Statistics:
         return self.pairs.get((x, y) if x <= y else (y, x), _ALL)
 
     def rows(self) -> Iterator[tuple[str, str, Estimate]]:
-        """All of it as rows: what it is ('rate', 'local', 'pair', 'triple' or 'implied'), of what, and the number."""
+        """All of it as rows: what it is, as 'rate', 'pair' or 'triple', of what, and the number."""
         yield from (("rate", name, found) for name, found in self.rates.items())
         yield from (("local", name, found) for name, found in self.local.items())
         yield from (("pair", f"{x}, {y}", found) for (x, y), found in self.pairs.items())
         yield from (("triple", ", ".join(names), found) for names, found in self.triples.items())
         yield from (("implied", f"{x}, {y}", found) for (x, y), found in self.implied.items())
+        yield from (("together", ", ".join(names), found) for names, found in self.together.items())
 
     def __str__(self) -> str:
         """A line for each number.
@@ -92,6 +95,7 @@ class Statistics:
             "pairs": [[x, y, found.value, found.variance] for (x, y), found in self.pairs.items()],
             "triples": [[*names, found.value, found.variance] for names, found in self.triples.items()],
             "implied": [[x, y, found.value, found.variance] for (x, y), found in self.implied.items()],
+            "together": [[list(names), found.value, found.variance] for names, found in self.together.items()],
         }
 
     @classmethod
@@ -111,6 +115,7 @@ class Statistics:
                 int(data.get("at", 0)),
                 {(str(x), str(y), str(z)): _estimate(*found) for x, y, z, *found in data.get("triples", ())},
                 {_in_order(str(x), str(y)): _estimate(*found) for x, y, *found in data.get("implied", ())},
+                {tuple(sorted(map(str, names))): _estimate(*found) for names, *found in data.get("together", ())},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"these are not statistics: {error!r}; take them anew with `ensue stats`") from error

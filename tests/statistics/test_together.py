@@ -1,0 +1,114 @@
+"""Tuples that pass are counted as if each had been made; what is found in samples is near the exact share."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ensue.events.schema import DType, Schema
+from ensue.language import parse_query
+from ensue.pattern.expressions import conjuncts_of
+from ensue.runtime.sampled import evaluating
+from ensue.statistics import together
+from ensue.statistics.conditions import Pair, Together, find_conditions
+from ensue.statistics.sampling import Chosen, Sample, ask_all_pairs
+from ensue.statistics.together import AllPairs, estimate_together
+
+
+def random_forest(rng: random.Random, names: str) -> frozenset[Pair]:
+    """Each name is tied to one before it, or to none."""
+    pairs = [(rng.choice(names[:k]), name) for k, name in enumerate(names) if k and rng.random() < 0.9]
+    turned = rng.sample(names, len(names))
+    renamed = [sorted((turned[names.index(x)], turned[names.index(y)])) for x, y in pairs]
+    return frozenset((x, y) for x, y in renamed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_tuples_are_counted_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all could be in one match, the ratio makes the product of the shares that of the tuples that pass all."""
+    monkeypatch.setattr(together, "_ALONE", 0.0)
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    names = "abcde"[: rng.randint(3, 5)]
+    sizes = {name: rng.randint(2, 5) for name in names}
+    pairs = random_forest(rng, names)
+    asked = {}
+    for x, y in pairs:
+        passed = draw.random((sizes[x], sizes[y])) < 0.6
+        passed[0, 0] = True  # some tuple passes everything
+        asked[x, y] = AllPairs(np.ones_like(passed), passed)
+    (found,) = estimate_together([Together(tuple(names), pairs)], asked).values()
+    tuples = [dict(zip(names, places, strict=True)) for places in product(*(range(sizes[name]) for name in names))]
+    passing = sum(all(asked[x, y].passed[one[x], one[y]] for x, y in pairs) for one in tuples)
+    shares = math.prod(one.share for one in asked.values())
+    assert found * shares == pytest.approx(passing / len(tuples), rel=1e-5)
+
+
+def test_what_could_not_be_in_one_match_does_not_count() -> None:
+    """Before noon all pass, afterwards none: of tuples of one time of day, half of all, as of pairs."""
+    morning = np.repeat([True, False], 50)
+    could = morning[:, None] == morning[None, :]
+    passed = could & morning[:, None]
+    asked = {pair: AllPairs(could, passed) for pair in (("a", "b"), ("b", "c"), ("c", "d"))}
+    found = estimate_together([Together(("a", "b", "c", "d"), frozenset(asked))], asked)
+    assert found["a", "b", "c", "d"] * 0.5**3 == pytest.approx(0.5, rel=0.01)
+
+
+def test_sets_of_a_chain_and_of_a_circle() -> None:
+    chain = "a.x < b.x AND b.x < c.x AND c.x < d.x"
+    found = find_conditions(parse_query(f"PATTERN AND(A a, B b, C c, D d, E e) WHERE {chain} WITHIN 9")).together
+    assert len(found) == 9, "four of three and one of four of a to d, and those of three with e"
+    circle = find_conditions(parse_query(f"PATTERN AND(A a, B b, C c, D d) WHERE {chain} AND a.y = c.y WITHIN 9"))
+    assert {one.names for one in circle.together} == {("a", "b", "d"), ("a", "c", "d"), ("b", "c", "d")}
+    keyed = find_conditions(parse_query("PATTERN SEQ(A a, B b, C c, D d) WITHIN 9 PARTITION BY k"))
+    assert not keyed.together
+    names = [f"v{k}" for k in range(9)]
+    many = " AND ".join(f"{x}.x < {y}.x" for x, y in pairwise(names))
+    items = ", ".join(f"T{k} {name}" for k, name in enumerate(names))
+    assert not find_conditions(parse_query(f"PATTERN SEQ({items}) WHERE {many} WITHIN 9")).together
+
+
+@pytest.mark.parametrize(
+    "condition", ["a.x < b.x", "a.s = b.s", "a.s < b.s", "a.x + 1 < b.x * 2", "a.x IN (b.x, 3)", "a.n = b.n"]
+)
+def test_rows_and_columns_are_asked_as_pairs_are(condition: str) -> None:
+    draw = np.random.default_rng(3)
+    schema = Schema({"type": DType.STRING, "ts": DType.INT, "x": DType.INT, "s": DType.STRING, "n": DType.INT})
+    table = pa.table(
+        {
+            "x": draw.integers(0, 5, 40),
+            "s": draw.choice(["red", "green", "blue"], 40),
+            "n": pa.array([None if k % 3 else k % 4 for k in range(40)], pa.int64()),
+        }
+    )
+    sample = Sample(table, np.arange(40), np.arange(40), np.arange(40))
+    query = parse_query(f"PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 9")
+    assert query.where is not None
+    (asked,) = conjuncts_of(query.where)
+    evaluate = evaluating(schema)
+
+    def passes(x: Chosen, y: Chosen) -> np.ndarray:
+        return evaluate(asked, {"a": x, "b": y})
+
+    left, right = Chosen(sample, np.arange(30)), Chosen(sample, np.arange(5, 40))
+    could, passed = ask_all_pairs(left, right, passes)
+    assert not could[10, 5] and could.sum() == 30 * 35 - 25, "an event does not pair with itself"
+    x, y = np.nonzero(could)
+    flat = passes(left.take(x), right.take(y))
+    assert np.array_equal(passed[x, y], flat) and flat.any() and not flat.all()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_pairs_in_reach_of_each_other(ordered: bool) -> None:
+    times = np.sort(np.random.default_rng(0).integers(0, 500, 60))
+    left = Chosen(Sample(pa.table({}), times, times, np.arange(60)), np.arange(60))
+    right = Chosen(Sample(pa.table({}), times, times, np.arange(100, 160)), np.arange(60))
+    could, _ = ask_all_pairs(left, right, lambda x, y: np.ones((60, 60), np.bool_), within=200, ordered=ordered)
+    for i, j in combinations(range(60), 2):
+        apart = times[j] - times[i]
+        assert could[i, j] == (apart < 200 and (apart > 0 or not ordered))
+        assert could[j, i] == (apart < 200 and not ordered)
