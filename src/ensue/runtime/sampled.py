@@ -12,6 +12,7 @@ from ensue.runtime.columns import evaluate_column, read_attribute, time_step
 from ensue.runtime.values import Column, Kind
 from ensue.statistics.collector import Evaluate
 from ensue.statistics.sampling import Chosen, Mask
+from ensue.statistics.together import Counts
 
 
 def evaluating(schema: Schema) -> Evaluate:
@@ -43,6 +44,14 @@ def evaluating(schema: Schema) -> Evaluate:
         return np.broadcast_to(found.values if found.null is None else found.values & ~found.null, shape)
 
     return evaluate
+
+
+def extend(counts: Counts, pairs: Mask) -> Counts:
+    """How a collector counts tuples; see `ensue.statistics.together`."""
+    from ensue.runtime.kernels import tuples
+
+    found: Counts = tuples.extend(counts, pairs)
+    return found
 
 
 def _is_plain(condition: Expression) -> bool:

@@ -41,7 +41,7 @@ from ensue.statistics.sampling import (
     scatter,
 )
 from ensue.statistics.snapshot import Statistics
-from ensue.statistics.together import AllPairs, estimate_together
+from ensue.statistics.together import AllPairs, Extend, estimate_together, extend
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
@@ -148,10 +148,12 @@ class Collector:
         *,
         window: float | Reach | None = None,
         sampling: Sampling | None = None,
+        extend: Extend = extend,
     ) -> None:
         self.query = query
         self.sampling = sampling or Sampling()
         self._evaluate = evaluate
+        self._extend = extend
         self._conditions: Conditions = find_conditions(query)
         self._columns = list(self._conditions.columns(schema))
         self._within = query_window(query, schema)
@@ -416,7 +418,7 @@ class Collector:
         known = [({*names}, max(one.value, _LEAST_RATIO)) for names, one in shares.triples.items()]
         self._together = {
             names: Estimate(ratio / math.prod(value for some, value in known if some <= {*names}))
-            for names, ratio in estimate_together(conditions.together, asked).items()
+            for names, ratio in estimate_together(conditions.together, asked, self._extend).items()
         }
 
     def _join_shares(

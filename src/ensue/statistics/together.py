@@ -9,7 +9,7 @@ counts the paths of a graph by products of matrices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
@@ -25,6 +25,15 @@ _ALONE = 0.003
 
 Counts: TypeAlias = npt.NDArray[np.float32]
 Pairs: TypeAlias = frozenset[Pair]
+Extend: TypeAlias = Callable[[Counts, Mask], Counts]
+"""From how many tuples end in each event of a variable, row by row, and which pairs with another variable's events
+there are, how many end in each of those: the product of the two matrices."""
+
+
+def extend(counts: Counts, pairs: Mask) -> Counts:
+    """As NumPy does it."""
+    found: Counts = counts @ pairs.astype(np.float32)
+    return found
 
 
 class AllPairs(NamedTuple):
@@ -47,13 +56,15 @@ class AllPairs(NamedTuple):
         return AllPairs(self.could.T, self.passed.T)
 
 
-def estimate_together(sets: Iterable[Together], asked: Mapping[Pair, AllPairs]) -> dict[tuple[str, ...], float]:
+def estimate_together(
+    sets: Iterable[Together], asked: Mapping[Pair, AllPairs], extend: Extend = extend
+) -> dict[tuple[str, ...], float]:
     """How many times as often the conditions of each set hold as the product of the shares of its pairs says.
 
     One pair after the other is taken away at an end of what they make, and it is asked how its share goes with what is
     left, at the event between the two.
     """
-    counting = _Counting(asked)
+    counting = _Counting(asked, extend)
     sets = list(sets)
     for pair, parts in _in_turn(frozenset(one.pairs for one in sets)):
         counting.add(pair, parts)
@@ -78,54 +89,56 @@ def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[Pairs]]]:
 class _Counting:
     """Counts tuples over pairs of variables that hang together: those that could be in a match, and those that pass."""
 
-    def __init__(self, asked: Mapping[Pair, AllPairs]) -> None:
+    def __init__(self, asked: Mapping[Pair, AllPairs], extend: Extend) -> None:
         self._asked = asked
+        self._extend = extend
+        self._matrices: dict[tuple[Pair, str], list[Mask]] = {}
         self.ratios: dict[Pairs, float] = {}
-        self._ends: dict[tuple[Pairs, str], tuple[Counts, Counts]] = {}  # for each event of a variable at an end
+        self._ends: dict[tuple[Pairs, str], list[Counts]] = {}  # for each event of a variable at an end
         for pair in asked:
-            could, passed = self._matrices(pair)
             one = frozenset((pair,))
             self.ratios[one] = 1.0
-            self._ends[one, pair[0]] = could.sum(axis=1), passed.sum(axis=1)
-            self._ends[one, pair[1]] = could.sum(axis=0), passed.sum(axis=0)
+            for name in pair:
+                matrices = self._ending(pair, name)
+                self._ends[one, name] = [extend(np.ones((1, len(m)), np.float32), m)[0] for m in matrices]
 
     def add(self, pair: Pair, parts: Sequence[Pairs]) -> None:
         """Count what ends with one and the same pair; what is left without it has been counted."""
-        could, passed = self._matrices(pair)
-        for middle, end, matrices in ((*pair, (could, passed)), (*pair[::-1], (could.T, passed.T))):
+        for middle, end in (pair, pair[::-1]):
             some = [part for part in parts if any(middle in one for one in part if one != pair)]
             if not some:
                 continue
             rests = [part - {pair} for part in some]
-            before = [np.stack([self._count(rest, middle)[k] for rest in rests]) for k in (0, 1)]
+            counted = [self._count(rest, middle) for rest in rests]
+            before = [np.stack([one[k] for one in counted]) for k in (0, 1)]
             joints = estimate_joint(_share(*before), _share(*self._ends[frozenset((pair,)), middle]), _ALONE)
-            after = [counts @ matrix for counts, matrix in zip(before, matrices, strict=True)]
+            after = [self._extend(*both) for both in zip(before, self._ending(pair, end), strict=True)]
             for part, rest, joint, *counts in zip(some, rests, joints, *after, strict=True):
                 self.ratios[part] = self.ratios[rest] * (1.0 if np.isnan(joint) else float(joint))
-                self._ends[part, end] = counts[0], counts[1]
+                self._ends[part, end] = counts
 
-    def _count(self, pairs: Pairs, name: str) -> tuple[Counts, Counts]:
+    def _count(self, pairs: Pairs, name: str) -> list[Counts]:
         """For each event of a variable the tuples that it is in."""
         found = self._ends.get((pairs, name))
         if found is None:  # it is in their midst
-            could = passed = np.ones(1, np.float32)
+            found = [np.ones(1, np.float32)] * 2
             for pair in sorted(pair for pair in pairs if name in pair):
                 other = pair[pair[0] == name]
                 ways = self._ends[frozenset((pair,)), name]
                 if beyond := _reached(pairs - {pair}, other):
-                    both = self._matrices(pair)
-                    if pair[0] == name:
-                        both = both[0].T, both[1].T
-                    before = self._count(beyond, other)
-                    ways = before[0] @ both[0], before[1] @ both[1]
-                could, passed = could * ways[0], passed * ways[1]
-            found = self._ends[pairs, name] = could, passed
+                    both = zip(self._count(beyond, other), self._ending(pair, name), strict=True)
+                    ways = [self._extend(counts[None], matrix)[0] for counts, matrix in both]
+                found = [one * way for one, way in zip(found, ways, strict=True)]
+            self._ends[pairs, name] = found
         return found
 
-    def _matrices(self, pair: Pair) -> tuple[Counts, Counts]:
-        """The pairs of two variables as numbers: kept, they would take four times the room."""
-        asked = self._asked[pair]
-        return asked.could.astype(np.float32), asked.passed.astype(np.float32)
+    def _ending(self, pair: Pair, name: str) -> list[Mask]:
+        """The pairs of two variables, with the events of one of them as columns."""
+        found = self._matrices.get((pair, name))
+        if found is None:
+            asked = self._asked[pair] if pair[1] == name else self._asked[pair].turned
+            found = self._matrices[pair, name] = list(map(np.ascontiguousarray, asked))
+        return found
 
 
 def _share(could: Counts, passed: Counts) -> Floats:
