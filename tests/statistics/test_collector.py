@@ -121,6 +121,19 @@ def test_conditions_and_what_they_imply_that_share_an_event() -> None:
     assert "together a, b, d, e" in str(known)
 
 
+def test_a_key_that_all_share_counts_once_an_event() -> None:
+    """Of 20 keys: three events share one in one case of 400, though three pairs do in one of 20 each."""
+    query = parse_query("PATTERN SEQ(A a, B b, C c, B d) WITHIN 50000 PARTITION BY k")
+    (branch,) = normalize(query)
+    shares = []
+    for seed in range(8):
+        known = collect(query, stream(40_000, seed), 5000).snapshot()
+        costs = Costs(figures_of(branch, 50000.0, known, partitioned=True))
+        every = math.prod(costs.card(frozenset(name)) for name in "abc") / 6
+        shares.append(costs.card(frozenset("abc")) / every)
+    assert np.mean(shares) == pytest.approx(1 / 400, rel=0.2)
+
+
 def test_what_conditions_imply() -> None:
     """a.x < c.x holds for one pair in two, a.x < d.x and a.k = d.k for one in forty."""
     chain = "a.x < b.x AND b.x < c.x AND c.x < d.x AND a.k = b.k AND b.k = c.k AND c.k = d.k"

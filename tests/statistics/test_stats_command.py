@@ -62,6 +62,7 @@ def test_what_conditions_imply(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     query = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 10s"
     code, out, _ = run(capsys, query, "--input", tmp_path / "events.parquet", "-o", tmp_path / "stats.json")
     assert code == 0 and "share of pairs, implied" in out and "a, c" in out
+    assert "all, times" not in out, "of three variables, all that there are, no plan needs to know it"
     assert read(tmp_path / "stats.json")["q1"].implied["a", "c"].value == pytest.approx(0.5, abs=0.2)
 
 

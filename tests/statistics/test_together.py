@@ -44,7 +44,7 @@ def test_tuples_are_counted_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyP
     (found,) = estimate_together([Together(tuple(names), pairs)], asked).values()
     tuples = [dict(zip(names, places, strict=True)) for places in product(*(range(sizes[name]) for name in names))]
     passing = sum(all(asked[x, y].passed[one[x], one[y]] for x, y in pairs) for one in tuples)
-    shares = math.prod(one.share for one in asked.values())
+    shares = math.prod(one.passed.mean() for one in asked.values())
     assert found * shares == pytest.approx(passing / len(tuples), rel=1e-5)
 
 
@@ -64,8 +64,10 @@ def test_sets_of_a_chain_and_of_a_circle() -> None:
     assert len(found) == 9, "four of three and one of four of a to d, and those of three with e"
     circle = find_conditions(parse_query(f"PATTERN AND(A a, B b, C c, D d) WHERE {chain} AND a.y = c.y WITHIN 9"))
     assert {one.names for one in circle.together} == {("a", "b", "d"), ("a", "c", "d"), ("b", "c", "d")}
-    keyed = find_conditions(parse_query("PATTERN SEQ(A a, B b, C c, D d) WITHIN 9 PARTITION BY k"))
-    assert not keyed.together
+    query = "PATTERN SEQ(A a, B b, C c, D d) WHERE b.x < d.x WITHIN 9 PARTITION BY k"
+    keyed = {one.names: one for one in find_conditions(parse_query(query)).together}
+    assert len(keyed) == 4 and keyed["b", "c", "d"].needless == {("c", "d")}, "b and d have more to do with each other"
+    assert keyed["a", "b", "c"].pairs == {("a", "b"), ("a", "c")} and keyed["a", "b", "c"].needless == {("b", "c")}
     names = [f"v{k}" for k in range(9)]
     many = " AND ".join(f"{x}.x < {y}.x" for x, y in pairwise(names))
     items = ", ".join(f"T{k} {name}" for k, name in enumerate(names))

@@ -132,6 +132,6 @@ def _make_collectors(queries: Sequence[Query], schema: Schema, window: str | Non
     found = {}
     for query in queries:
         check(query, schema)
-        sampling = Sampling(size=256, pairs=65_536, every=16_384, seed=seed)
+        sampling = Sampling(size=512, pairs=65_536, every=16_384, seed=seed)
         found[query.name or ""] = Collector(query, schema, evaluating(schema), window=length, sampling=sampling)
     return found

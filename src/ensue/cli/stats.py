@@ -79,7 +79,14 @@ def _show(name: str, statistics: Statistics, schema: Schema) -> None:
         table.add_column(heading, justify="right" if heading[0] in "v±" else "left")
     words = {"rate": f"events / {unit}", "local": "share that passes", "pair": "share of pairs"}
     words |= {"triple": "both, times as often", "implied": "share of pairs, implied"}
+    words |= {"together": "all, times as often"}
     for kind, of, found in statistics.rows():
+        if kind == "together" and of.count(",") > 2:  # there may be hundreds; a file has them all
+            continue
         one = Estimate(found.value * steps, found.variance * steps**2) if kind == "rate" else found
         table.add_row(words[kind], of, f"{one.value:,.4g}", f"{2 * one.deviation:.2g}")
+    larger = sum(len(names) > 3 for names in statistics.together)
+    if larger:
+        table.caption = f"and of {larger:,} sets of four and more, which --output saves"
+        table.caption_justify = "left"
     Console(highlight=False).print(table)

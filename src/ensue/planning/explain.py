@@ -235,7 +235,10 @@ def _microseconds(seconds: float | None) -> str:
 
 def _basis(branch: BranchExpectation) -> str:
     events = ", ".join(f"{count:.4g} of {name}" for name, count in branch.events.items())
-    shares = ", ".join(f"{name} {value:.4g}" for name, value in branch.selectivities.items())
+    known = [(name, value) for name, value in branch.selectivities.items() if not name.startswith("together(")]
+    shares = ", ".join(f"{name} {value:.4g}" for name, value in known)
+    if len(known) < len(branch.selectivities):
+        shares += f", and how often all holds in {len(branch.selectivities) - len(known)} sets of three and more"
     return f"in a window {events}" + (f"; {shares}" if shares else "")
 
 

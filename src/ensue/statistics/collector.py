@@ -21,7 +21,7 @@ from ensue.events.schema import Schema
 from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
-from ensue.statistics.conditions import Conditions, Pair, Triple, find_conditions, previous
+from ensue.statistics.conditions import Conditions, Pair, Together, Triple, find_conditions, previous
 from ensue.statistics.estimates import Estimate, share
 from ensue.statistics.histogram import ExponentialHistogram
 from ensue.statistics.rates import Rates, count_expired
@@ -414,12 +414,18 @@ class Collector:
         size = min(self.sampling.size, math.isqrt(pairs // len(wanted)))
         events = {name: chosen.thin(size) for name, chosen in shares.events.items()}
         asked = {pair: self._ask_all_pairs(pair, of[pair], events) for pair in wanted}
-        self._implied = {pair: Estimate(asked[pair].share) for pair in conditions.implied if asked[pair].could.any()}
-        known = [({*names}, max(one.value, _LEAST_RATIO)) for names, one in shares.triples.items()]
+        shown = [pair for pair in conditions.implied if asked[pair].could.any()]
+        self._implied = {pair: Estimate(asked[pair].share.value) for pair in shown}
+        ratios = estimate_together(conditions.together, asked, self._extend)
         self._together = {
-            names: Estimate(ratio / math.prod(value for some, value in known if some <= {*names}))
-            for names, ratio in estimate_together(conditions.together, asked, self._extend).items()
+            one.names: Estimate(ratios[one.names] / self._told(one, shares)) for one in conditions.together
         }
+
+    def _told(self, about: Together, shares: _Shares) -> float:
+        """What is known of some variables already, beside the pairs that were counted."""
+        triples = [one.value for names, one in shares.triples.items() if {*names} <= {*about.names}]
+        needless = [shares.pairs[pair].value for pair in about.needless if pair in shares.pairs]
+        return max(math.prod(triples) * math.prod(needless), _LEAST_RATIO)
 
     def _join_shares(
         self, triples: Sequence[Triple], asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]

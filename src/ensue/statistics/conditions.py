@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -33,11 +33,14 @@ _MOST_TOGETHER = 8
 class Together:
     """Some single events, by their names in order, and the pairs of them that have to satisfy something.
 
-    That is a condition of their own, or what follows from others by way of events that are not among them.
+    That is a condition of their own, or what follows from others by way of events that are not among them. `needless`
+    are pairs whose conditions follow from those of the other pairs: equal keys of PARTITION BY, of a and c if of a and
+    b and of b and c.
     """
 
     names: tuple[str, ...]
     pairs: frozenset[Pair]
+    needless: frozenset[Pair] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,8 @@ def find_conditions(query: Query) -> Conditions:
         before |= set(_order(branch))
     implied = [(branch, [one for one in find_implied(branch) if one.pair not in pairs]) for branch in branches]
     triples = dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))
-    together = dict.fromkeys(one for branch, some in implied for one in find_together(branch, pairs, some))
+    keys = frozenset(pair for pair, of in pairs.items() if query.partition_by and len(of) == len(query.partition_by))
+    together = dict.fromkeys(one for branch, some in implied for one in find_together(branch, pairs, some, keys))
     return Conditions(
         types,
         {name: tuple(local[name]) for name in sorted(local)},
@@ -176,10 +180,13 @@ def find_triples(branch: Branch, pairs: Iterable[Pair]) -> Iterator[Triple]:
                 yield x, middle, z
 
 
-def find_together(branch: Branch, pairs: Iterable[Pair], implied: Iterable[Implied]) -> Iterator[Together]:
+def find_together(
+    branch: Branch, pairs: Iterable[Pair], implied: Iterable[Implied], keys: Set[Pair] = frozenset()
+) -> Iterator[Together]:
     """The sets of single events of which three or more hang together by conditions, own ones or implied; no circles.
 
-    Not that of all, which is the same for all plans, nor any if there are very many.
+    Pairs of which nothing is asked but equal `keys` of PARTITION BY are needless where others make them equal. The set
+    of all variables is left out, which is the same for all plans; and all sets if there are very many.
 
     >>> from ensue.language import parse_query
     >>> rising = "a.x < b.x AND b.x < c.x AND c.x < d.x"
@@ -200,12 +207,14 @@ def find_together(branch: Branch, pairs: Iterable[Pair], implied: Iterable[Impli
         for some in combinations(names, size):
             kept = frozenset(pair for pair in combinations(some, 2) if pair in own)
             found = kept | {pair for pair, via in followed if {*pair} <= {*some} and not via & {*some}}
-            if _is_forest(found) and len(found) > len({name for pair in found for name in pair}) / 2:
-                yield Together(some, found)
+            closing = frozenset(_close_circles([*sorted(found - keys), *sorted(found & keys)]))
+            found -= closing
+            if closing <= keys and len(found) > len({name for pair in found for name in pair}) / 2:
+                yield Together(some, found, closing)
 
 
-def _is_forest(pairs: Iterable[Pair]) -> bool:
-    """Whether no pairs make a circle."""
+def _close_circles(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """The pairs whose variables hang together already by pairs before them."""
     part: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -214,10 +223,10 @@ def _is_forest(pairs: Iterable[Pair]) -> bool:
         return name
 
     for x, y in pairs:
-        if (one := root(x)) == (other := root(y)):
-            return False
+        one, other = root(x), root(y)
+        if one == other:
+            yield x, y
         part[one] = other
-    return True
 
 
 def _conjuncts(branch: Branch) -> Iterator[Expression]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ensue.statistics.conditions import Pair, Together
+from ensue.statistics.estimates import Estimate, share
 from ensue.statistics.sampling import Floats, Mask, estimate_joint
 
 _ALONE = 0.003
@@ -46,9 +47,9 @@ class AllPairs(NamedTuple):
     passed: Mask
 
     @property
-    def share(self) -> float:
-        """The share of the pairs that could be in one match that pass."""
-        return int(np.count_nonzero(self.passed)) / max(int(np.count_nonzero(self.could)), 1)
+    def share(self) -> Estimate:
+        """The share of those that could be in one match that pass, as if pairs had nothing to do with each other."""
+        return share(float(np.count_nonzero(self.passed)), float(np.count_nonzero(self.could)))
 
     @property
     def turned(self) -> AllPairs:
