@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -104,13 +104,14 @@ def test_rows_and_columns_are_asked_as_pairs_are(condition: str) -> None:
     assert np.array_equal(passed[x, y], flat) and flat.any() and not flat.all()
 
 
+@pytest.mark.parametrize("lasting", [0, 30])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_pairs_in_reach_of_each_other(ordered: bool) -> None:
-    times = np.sort(np.random.default_rng(0).integers(0, 500, 60))
-    left = Chosen(Sample(pa.table({}), times, times, np.arange(60)), np.arange(60))
-    right = Chosen(Sample(pa.table({}), times, times, np.arange(100, 160)), np.arange(60))
+def test_pairs_in_reach_of_each_other(ordered: bool, lasting: int) -> None:
+    """Events that last begin before they end, and are in a match with others that begin or end in reach of both."""
+    end = np.sort(np.random.default_rng(0).integers(0, 500, 60))
+    begin = end - lasting if lasting else end
+    left, right = (Chosen(Sample(pa.table({}), begin, end, first + np.arange(60)), np.arange(60)) for first in (0, 100))
     could, _ = ask_all_pairs(left, right, lambda x, y: np.ones((60, 60), np.bool_), within=200, ordered=ordered)
-    for i, j in combinations(range(60), 2):
-        apart = times[j] - times[i]
-        assert could[i, j] == (apart < 200 and (apart > 0 or not ordered))
-        assert could[j, i] == (apart < 200 and not ordered)
+    for i, j in product(range(60), repeat=2):
+        near = max(end[i], end[j]) - min(begin[i], begin[j]) < 200
+        assert could[i, j] == (near and (end[i] < begin[j] or not ordered))
