@@ -108,10 +108,12 @@ def test_rows_and_columns_are_asked_as_pairs_are(condition: str) -> None:
 @pytest.mark.parametrize("ordered", [False, True])
 def test_pairs_in_reach_of_each_other(ordered: bool, lasting: int) -> None:
     """Events that last begin before they end, and are in a match with others that begin or end in reach of both."""
-    end = np.sort(np.random.default_rng(0).integers(0, 500, 60))
+    end = np.sort(np.random.default_rng(0).integers(0, 500, 120))
     begin = end - lasting if lasting else end
-    left, right = (Chosen(Sample(pa.table({}), begin, end, first + np.arange(60)), np.arange(60)) for first in (0, 100))
-    could, _ = ask_all_pairs(left, right, lambda x, y: np.ones((60, 60), np.bool_), within=200, ordered=ordered)
-    for i, j in product(range(60), repeat=2):
+    left, right = (
+        Chosen(Sample(pa.table({}), begin, end, first + np.arange(120)), np.arange(120)) for first in (0, 200)
+    )
+    could, _ = ask_all_pairs(left, right, lambda x, y: np.ones((120, 120), np.bool_), within=200, ordered=ordered)
+    for i, j in product(range(120), repeat=2):
         near = max(end[i], end[j]) - min(begin[i], begin[j]) < 200
         assert could[i, j] == (near and (end[i] < begin[j] or not ordered))
