@@ -85,6 +85,17 @@ def test_each_snapshot_has_a_query() -> None:
     assert found == set(map(snapshot_of, EXPECTED))
 
 
+def test_what_holds_of_many_sets_is_counted_not_listed() -> None:
+    (query,) = parse("QUERY q1 PATTERN SEQ(A a, B b, C c, D d) WHERE a.id = b.id WITHIN 10s")
+    numbers = {"rates": {name: [1e-6] for name in "ABCD"}, "local": {}, "pairs": [["a", "b", 0.1]]}
+    sets = [[list("abc"), 0.5], [list("abd"), 2.0]]
+    known = Statistics.from_json({"format": 1, "window": 6e7, **numbers, "together": sets})
+    plan, found = Adaptation().plan(query, SCHEMA, known)
+    told = explain([(query, plan, SCHEMA)], "text", {"q1": found})
+    assert "sel(a, b) 0.1, and how often all holds in 2 sets of three and more" in told and "together" not in told
+    assert "together(a, b, c)" in explain([(query, plan, SCHEMA)], "json", {"q1": found})
+
+
 def test_the_command_plans_for_a_file_or_for_saved_statistics(tmp_path: Path) -> None:
     events = tmp_path / "events.csv"
     rows = "".join(f"{'ABC'[k % 9 // 4]},{k},{k % 7}\n" for k in range(900))  # 4 A, 4 B, 1 C in 9

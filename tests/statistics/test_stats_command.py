@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,17 @@ def test_what_conditions_imply(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert code == 0 and "share of pairs, implied" in out and "a, c" in out
     assert "all, times" not in out, "of three variables, all that there are, no plan needs to know it"
     assert read(tmp_path / "stats.json")["q1"].implied["a", "c"].value == pytest.approx(0.5, abs=0.2)
+
+
+def test_several_conditions_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:
+    pq.write_table(table, tmp_path / "events.parquet")
+    names = "abcde"
+    rising = " AND ".join(f"{x}.x < {y}.x" for x, y in pairwise(names))
+    query = f"PATTERN SEQ(A a, B b, C c, A d, B e) WHERE {rising} WITHIN 10s"
+    code, out, _ = run(capsys, query, "--input", tmp_path / "events.parquet", "-o", tmp_path / "stats.json")
+    assert code == 0 and "all, times as often" in out and "a, b, d, e" not in out
+    assert "5 sets of four and more" in out
+    assert len(read(tmp_path / "stats.json")["q1"].together) == 15
 
 
 def test_of_the_end_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:

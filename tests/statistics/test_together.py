@@ -13,6 +13,7 @@ import pytest
 from ensue.events.schema import DType, Schema
 from ensue.language import parse_query
 from ensue.pattern.expressions import conjuncts_of
+from ensue.runtime import sampled
 from ensue.runtime.sampled import evaluating
 from ensue.statistics import together
 from ensue.statistics.conditions import Pair, Together, find_conditions
@@ -46,6 +47,14 @@ def test_tuples_are_counted_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyP
     passing = sum(all(asked[x, y].passed[one[x], one[y]] for x, y in pairs) for one in tuples)
     shares = math.prod(one.passed.mean() for one in asked.values())
     assert found * shares == pytest.approx(passing / len(tuples), rel=1e-5)
+
+
+def test_the_kernel_counts_as_numpy_does() -> None:
+    draw = np.random.default_rng(1)
+    counts = np.where(draw.random((4, 30)) < 0.3, 0, draw.random((4, 30))).astype(np.float32)
+    pairs = draw.random((30, 20)) < 0.4
+    assert np.allclose(sampled.extend(counts, pairs), together.extend(counts, pairs), rtol=1e-5)
+    assert sampled.extend(counts[:, :0], pairs[:0]).shape == (4, 20), "of no events there are no tuples"
 
 
 def test_what_could_not_be_in_one_match_does_not_count() -> None:

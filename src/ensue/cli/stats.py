@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -80,12 +81,11 @@ def _show(name: str, statistics: Statistics, schema: Schema) -> None:
     words = {"rate": f"events / {unit}", "local": "share that passes", "pair": "share of pairs"}
     words |= {"triple": "both, times as often", "implied": "share of pairs, implied"}
     words |= {"together": "all, times as often"}
-    for kind, of, found in statistics.rows():
-        if kind == "together" and of.count(",") > 2:  # there may be hundreds; a file has them all
-            continue
+    few = {names: found for names, found in statistics.together.items() if len(names) < 4}  # of hundreds, maybe
+    for kind, of, found in replace(statistics, together=few).rows():
         one = Estimate(found.value * steps, found.variance * steps**2) if kind == "rate" else found
         table.add_row(words[kind], of, f"{one.value:,.4g}", f"{2 * one.deviation:.2g}")
-    larger = sum(len(names) > 3 for names in statistics.together)
+    larger = len(statistics.together) - len(few)
     if larger:
         table.caption = f"and of {larger:,} sets of four and more, which --output saves"
         table.caption_justify = "left"

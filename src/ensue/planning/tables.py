@@ -55,9 +55,9 @@ class Table(ABC):
         best, chosen = float("inf"), None
         for left, right in self.splits(names):
             cost = self.best[left] + self.best[right]
-            if look is not None:  # which is the same, but quicker
+            if self.costs.counts_looks and look is not None:  # the same as below, but quicker
                 cost += cards[left] * cards[right] * look
-            else:
+            elif self.costs.counts_looks:
                 cost += self.costs.looks(self.members(left), self.members(right))
             if chosen is None or cost < best:
                 best, chosen = cost, (left, right)
