@@ -272,7 +272,7 @@ LEAST_WINDOWS = 48
 SLICES, SLICE = 6, 2 * BATCH
 RUN = 6.0
 """Seconds that a run should take: long enough for what happens at three shifts to be a small part of it."""
-MOST_TIMES = 32
+MOST_TIMES = 128
 """How many times as many events as windows are fitted to a stream has at most."""
 
 

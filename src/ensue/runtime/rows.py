@@ -21,7 +21,7 @@ from ensue.events.schema import Schema
 from ensue.events.times import NULL, read_time
 
 _FORMAT = 2
-_SMALL = 16_384  # chunks below this many rows are merged with their neighbours
+_SMALL = 4_096  # chunks below this many rows are merged with their neighbours
 _LISTED = 128  # as long a list of dicts is made a table to be merged with one
 _LONGEST_LIST = 1_024  # longer lists of dicts are not joined: who looks at one makes a table of all of it
 _SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
