@@ -41,6 +41,7 @@ from adaptive_plots import draw_plots
 from adaptive_results import CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
+    MOST_RUNS,
     REPEATS,
     RUN,
     Cell,
@@ -107,7 +108,8 @@ def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
     cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run)
     repeats = 1 if job.part == "scan" else job.repeats
-    return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats)) for planner in PLANNERS]
+    most = MOST_RUNS * job.run
+    return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats, most)) for planner in PLANNERS]
 
 
 def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ensue.events.schema import Schema
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
-from ensue.planning.decisions import Decision, Reason, gain_of, load_decision
+from ensue.planning.decisions import Always, Decision, Reason, gain_of, load_decision
 from ensue.planning.expectation import Expectation, expect
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
@@ -112,6 +112,9 @@ class Spent:
         return sums
 
 
+_EARLY = Always("the plan was made when little was known of what had changed")
+
+
 class Replanner:
     """Decides by statistics whether a plan is still fit, makes another one, lets it take over, and writes it down."""
 
@@ -145,12 +148,14 @@ class Replanner:
         *,
         slower: float = 0.0,
         worked: float = 0.0,
+        is_early: bool = False,
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
         `look` gives what is known by now, and what of it planners work on, of each branch; closely, if it is planned.
         Costs may be wrong: if plans can be tried, it is planned anew, whatever the decisions say, where events have
-        become `slower`, by that factor, and now and then, as often as the seconds `worked` allow.
+        become `slower`, by that factor, and now and then, as often as the seconds `worked` allow. So are all branches
+        where the plan was made too `early` to know what decisions rest on.
         """
         started = time.thread_time()
         self.checks += 1
@@ -165,6 +170,8 @@ class Replanner:
             again = self._explorer.look(self.plan, self.checks, slower, worked)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
+        if is_early:
+            reasons = [reason or _EARLY for reason in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
@@ -210,7 +217,7 @@ class Replanner:
         self.spent.planning += chosen - started + armed - tried
         self.spent.trying += tried - chosen
         reason = next(one for one in reasons if one is not None)
-        if reason is again and found is None and used == old:  # there is nothing left to try
+        if reason in (again, _EARLY) and found is None and used == old:  # there is nothing left to try
             return None
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
         is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
@@ -337,6 +344,7 @@ class Adapter(Replanner):
         *,
         slower: float = 0.0,
         worked: float = 0.0,
+        is_early: bool = False,
     ) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
@@ -346,9 +354,9 @@ class Adapter(Replanner):
             return statistics, self.figures(statistics)
 
         if slower:
-            self.watcher.turn()
+            self.watcher.turn(just_now=True)
         tries = None if recent is None else partial(try_plans, recent)
-        entry = self.consider(look, swap, tries, slower=slower, worked=worked)
+        entry = self.consider(look, swap, tries, slower=slower, worked=worked, is_early=is_early)
         if entry is not None and entry.replaced:
             self.watcher.turn()
         return entry

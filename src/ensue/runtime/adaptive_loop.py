@@ -46,6 +46,7 @@ class AdaptiveLoop:
         self._reach = 0  # how many events before a check are looked at
         self._told = 0  # entries of the journal that were given away
         self.event_seconds = 0.0  # that an event took before the last check; 0: not known
+        self.since_check = 0.0  # seconds that plans were at work from the check before to the last one
 
     def bind(self, lanes: Sequence[Lane], schema: Schema) -> None:
         """Make the adapters, now that the columns are known."""
@@ -148,12 +149,12 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        slower, worked = self._cadence.slower(next_event), self._cadence.worked
-        self.event_seconds = self._cadence.lately(next_event)
+        asked = {"slower": self._cadence.slower(next_event), "worked": self._cadence.worked}
+        self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
         replacing = -self.spent.trying - self.spent.replacing
         for name, adapter in ready.items():
             ways = partial(swap, name), try_plans(name)
-            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked)
+            entry = adapter.check(rows, next_event, *ways, **asked, is_early=self._cadence.is_settling)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-_FIRST_CHECK = 2048
+_FIRST_CHECK, _URGENT_CHECK = 2048, 256
+"""How many events come before the first check and between any two; and if it is urgent."""
 _MOST_EVENTS = 1 << 22
 _LONGEST = 1 << 17
 """After so many events the clock is looked at: they may have become slow since the last time."""
@@ -72,6 +73,7 @@ class Cadence:
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
         self._following = 0  # checks that are to come soon
+        self._is_called = False  # the last check came before its time
         self._puzzled = 0  # checks that did not find why events had become slow
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
         self._mark = (0, 0.0)  # an event's number, and what had been worked then
@@ -84,6 +86,11 @@ class Cadence:
     def _share(self) -> float:
         """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
         return self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the next check is the last of those that follow soon after a plan was replaced."""
+        return self._following == 1
 
     @property
     def worked(self) -> float:
@@ -134,6 +141,11 @@ class Cadence:
         """Seconds that an event took since the last look at the clock, or the last check."""
         return max(0.0, self._working() - self._mark[1]) / max(next_event - self._mark[0], 1)
 
+    @property
+    def since_check(self) -> float:
+        """Seconds that plans have been at work since the last check."""
+        return self._working()
+
     def slower(self, next_event: int) -> float:
         """How many times as long the last events took as those before the last check, if that is much; else 0."""
         found = self._slower(next_event, self._working()) if self._every is None else 0.0
@@ -173,11 +185,12 @@ class Cadence:
         if self._every is not None:
             return next_event >= self.next
         came = next_event - self._last
-        if came < _FIRST_CHECK:
+        if came < (_URGENT_CHECK if is_urgent else _FIRST_CHECK):
             return False
         self._due = worked = self._working()
         lacking = self._cost / self._share - worked
-        if lacking <= 0 or is_urgent or self._is_slower(next_event, worked):
+        self._is_called = is_urgent or self._is_slower(next_event, worked)
+        if lacking <= 0 or self._is_called:
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
         return False
@@ -190,15 +203,17 @@ class Cadence:
         """
         worked, self._due = self._working() if self._due is None else self._due, None
         if self._every is None:
-            is_turn = found and self._idle > 0  # where each check finds one, there is no reason to hurry
-            self._following = _FOLLOWING if is_turn else max(0, self._following - 1)
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
+            is_turn = found and (self._idle > 0 or self._is_called)  # if each finds one, there is no reason to hurry
+            is_strained = found and self._following > 0 and pace > _SLOWER * self._pace  # unless events are still slow
+            self._following = _FOLLOWING if is_turn or is_strained else max(0, self._following - 1)
             is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
             self._puzzled = self._puzzled + 1 if is_puzzled else 0
             if not is_puzzled:
                 self._idle = 0 if found else self._idle + 1
-                self._pace = pace
+                if not (self._following and self._pace):  # until then it is what events took before the turn
+                    self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             wanted = self._cost / self._share * (next_event - self._last) / working

@@ -460,7 +460,7 @@ class Engine(Fed):
             lane = self._lane(name)
             rivals = [make_rival(lane.evaluator, plan, self._strings) for plan in plans]
             held = lane.evaluator.partial_matches(lane.state)
-            return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds)
+            return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds, self._loop.since_check)
 
         return try_on
 

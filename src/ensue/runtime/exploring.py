@@ -26,10 +26,13 @@ _UNTRIED = Always("plans like the one in use have not been tried yet")
 _TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
 _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
-_WASTED, _WASTED_SHARE = 0.02, 0.005
+_WASTED, _WASTED_SHARE = 0.02, 0.01
 """Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
 _WORTH, _MISSED = 1.25, 0.8
 """How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
+_AHEAD, _ALIKE, _STRONGLY = 0.9, 1.05, 0.5
+"""How many times as long as the plan in use one may take to be ahead in a race that ended too early, or to be as quick;
+and how many times as much it may cost if statistics speak for it strongly."""
 _FIRST = 0.5
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
@@ -110,7 +113,7 @@ class Explorer:
         if told is None:
             return None
         first = told.first
-        if told.is_early and not first:
+        if not first:
             first = _trust(rank, plans, told, 0 if new is None else 1)
         self._note(rank, plans, told, first, check)
         if not first:
@@ -198,11 +201,21 @@ class Explorer:
 
 
 def _trust(rank: Rank, plans: Sequence[Plan], told: Race, new: int) -> int:
-    """The plan to take after a race that ended before it was clear, 0 if that in use, the first one, stays.
+    """The plan to take after a race that none has won, 0 if that in use, the first one, stays.
 
-    That is the quickest of those that statistics speak for, as for number `new`, if nothing speaks against it.
+    If it ended before it was clear, that is the quickest of those that statistics speak for, as for number `new`, if
+    nothing speaks against it; or one that was ahead, if statistics do not speak against that. If all were alike, it is
+    one that statistics speak for strongly: what makes the difference may not have come in the events of the race.
     """
-    most = _MISSED * rank(plans[0])
-    trusted = [k for k in range(1, len(plans)) if k == new or rank(plans[k]) <= most]
-    best = min(trusted, key=told.times.__getitem__, default=0)
-    return best if told.ratio(best) <= 1.0 else 0
+    own = rank(plans[0])
+
+    def allowed(number: int) -> float:
+        cost = rank(plans[number])
+        if not told.is_early:
+            return _ALIKE if cost <= _STRONGLY * own else 0.0
+        if number == new or cost <= _MISSED * own:
+            return 1.0
+        return _AHEAD if cost <= own else 0.0
+
+    trusted = [k for k in range(1, len(plans)) if told.ratio(k) <= allowed(k)]
+    return min(trusted, key=told.times.__getitem__, default=0)

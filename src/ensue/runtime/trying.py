@@ -26,8 +26,9 @@ _PATIENCE = Patience(1e-2, 64)
 """How long a plan may take for a part: one that is left in the middle tells enough, and all that are cannot go on."""
 _ENOUGH = 5e-3
 """Seconds of the processor after which it is known which plan is quicker."""
-_MOST, _MOST_SHARE = 8e-2, 0.25
-"""Seconds that a race may take, and a share of what its events took in the stream if that is more."""
+_MOST, _MOST_SHARE, _SPARE = 8e-2, 0.25, 0.03
+"""Seconds that a race may take; shares of what its events took in the stream, and of the time since the last check, if
+that is more: where little happens, there is time to let states become full."""
 _SLOW = 1e-2
 """Seconds that a part of it should take at most."""
 _LEAST = 1e-4
@@ -76,17 +77,23 @@ class Race:
 
 
 def run_race(
-    plans: Sequence[Evaluator], batches: Sequence[EventBatch], strings: StringTable, held: int = 0, pace: float = 0.0
+    plans: Sequence[Evaluator],
+    batches: Sequence[EventBatch],
+    strings: StringTable,
+    held: int = 0,
+    pace: float = 0.0,
+    since: float = 0.0,
 ) -> Race | None:
     """Run evaluators of a query over some events; None if these are too few to tell.
 
-    `held` is how many partial matches the one in use holds in the stream, `pace` what an event takes there in seconds.
+    `held` is how many partial matches the one in use holds in the stream, `pace` what an event takes there in seconds,
+    `since` for how many seconds it has been at work since the last check.
 
     Until a window has passed, states are not as full as they are in the stream; what that takes is not counted, unless
     there is nothing else. A plan that holds more partial matches than it may, or many more than the one in use, is out
     of question.
     """
-    most = max(_MOST, _MOST_SHARE * pace * sum(map(len, batches)))
+    most = max(_MOST, _MOST_SHARE * pace * sum(map(len, batches)), _SPARE * since)
     limit = plans[0].options.max_partial_matches
     few = max(_MOST_HELD, _MOST_TIMES * held)
     runners = [_Runner(one, limit if k == 0 or (limit or few + 1) < few else few) for k, one in enumerate(plans)]

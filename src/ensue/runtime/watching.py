@@ -75,7 +75,10 @@ class Watcher:
         return self._held[1].end[0] <= back and self._number - len(self._held[0]) >= self._least
 
     def recent(self, rows: RowStore, stop: int) -> Callable[[], list[EventBatch]]:
-        """The last events before number `stop`, as many as a race needs: those that are held, else those stored."""
+        """The last events before number `stop`, as many as a race needs: those that are held, else those stored.
+
+        Of events before the stream changed it would only tell what was best for them.
+        """
         held = list(self._held) if self._held and self._held[-1].first + len(self._held[-1]) >= stop else []
 
         def find() -> list[EventBatch]:
@@ -88,10 +91,13 @@ class Watcher:
     def _cut_recent(self, batches: Sequence[EventBatch]) -> tuple[list[EventBatch], bool]:
         """The last `_TRIED` events and the window before them; whether these are all of them."""
         kept: list[EventBatch] = []
+        turned = self._collector.turned
         number, back = 0, math.inf
         for batch in reversed(batches):
             if number < _TRIED <= number + len(batch):
                 back = float(batch.end[len(batch) - (_TRIED - number)]) - self._window
+            if turned is not None and batch.end[0] < turned:
+                back = turned if back == math.inf else max(back, turned)
             start = 0 if back == math.inf else int(batch.end.searchsorted(back))
             if start < len(batch):
                 kept.append(batch.slice(start, len(batch)) if start else batch)
@@ -104,9 +110,9 @@ class Watcher:
         """Whether the types of some new events come much more or less often than at the last look."""
         return "_collector" in self.__dict__ and self._collector.has_changed(batch)
 
-    def turn(self) -> None:
-        """Take the stream for another one: what was long before tells little of it."""
-        self._collector.turn()
+    def turn(self, *, just_now: bool = False) -> None:
+        """Take the stream for another one, since a while or since just now: what was before tells little of it."""
+        self._collector.turn(just_now=just_now)
 
     def look_closely(self) -> Statistics:
         """The statistics of the last look, with what conditions imply."""

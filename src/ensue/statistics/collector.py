@@ -87,8 +87,9 @@ class Sampling:
 class Reach:
     """How far back statistics look: so many of the query's `windows`, and at least at `events` events a type.
 
-    Fewer events would say little, and many more would hide what has changed. While nothing seems to have changed, it is
-    looked at all events since the last time that something did, up to `calm` times as many.
+    Fewer events would say little, and many more would hide what has changed. Right after a change it is not even looked
+    at so many windows, but at what came since. While nothing seems to have changed, it is looked at all events since the
+    last time that something did, up to `calm` times as many.
     """
 
     windows: float = 4.0
@@ -159,6 +160,8 @@ class Collector:
         self._within = query_window(query, schema)
         self._reach = Reach() if window is None else window if isinstance(window, Reach) else None
         self._since = 0  # how many events have been counted since the stream changed, as far as is known
+        self._turned: int | None = None  # the time from which on it is the stream that it is now; None: not known
+        self._is_turning = False  # that was just before the events that are counted next end
         if isinstance(window, Reach) or window is None:
             window = math.inf if self._within is None else max(1.0, self._shortest())
         back = math.ceil(window) if math.isfinite(window) else None
@@ -188,9 +191,20 @@ class Collector:
         assert self._reach is not None and self._within is not None
         return self._reach.windows * self._within
 
-    def turn(self) -> None:
-        """Take the stream for another one from now on: what was long before tells little of it."""
+    def turn(self, *, just_now: bool = False) -> None:
+        """Take the stream for another one: what was before the statistics that are known tells little of it.
+
+        If that was `just_now`, these do neither, nor the first of the events that have not been looked at.
+        """
         self._since = 0
+        self._is_turning |= just_now
+        if self._rates.latest is not None and self._rates.window is not None:
+            self._turned = max(self._turned or 0, self._rates.latest - self._rates.window + 1)
+
+    @property
+    def turned(self) -> int | None:
+        """The time from which on the stream is taken to be what it is now; None: it has not changed."""
+        return self._turned
 
     @property
     def window(self) -> int | None:
@@ -231,10 +245,17 @@ class Collector:
             number = int(np.count_nonzero(is_asked[codes]))
             span = int(end[-1]) - int(end[0]) + 1
             if self._has_changed(codes, names, span):
-                self.turn()
-            self._since += number
+                self.turn(just_now=True)
             least = self._reach.events * len(self._rates.counts)
-            self._fit_window(number, span, self._shortest(), max(least, min(self._since, self._reach.calm * least)))
+            if self._is_turning:
+                self._fit_window(number, span, 1.0, least)
+                assert self._rates.window is not None
+                self._turned, self._is_turning = int(end[-1]) - self._rates.window + 1, False
+            else:
+                self._since += number
+                back = math.inf if self._turned is None else int(end[-1]) - self._turned + 1
+                many = max(least, min(self._since, self._reach.calm * least))
+                self._fit_window(number, span, min(back, self._shortest()), many)
         self._rates.observe(end, codes, names)
 
     def has_changed(self, batch: EventBatch) -> bool:
@@ -485,6 +506,7 @@ class Collector:
             "chunks": self._chunks,
             "events": self._events,
             "since": self._since,
+            "turned": [self._turned, self._is_turning],
             "rates": self._rates.dump(),
             "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
@@ -518,6 +540,7 @@ class Collector:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
         self._since = int(state.get("since", 0))
+        self._turned, self._is_turning = state.get("turned", (None, False))
         self._chunks, self._events, self._implied, self._together = chunks, events, implied, together
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
