@@ -129,7 +129,7 @@ def slow_start(**settings: Any) -> Engine:
     return ensue.compile(ALL, plan=Plan((left_deep("cba", stored=True),)), adapt=adapt)
 
 
-@pytest.mark.parametrize(("ratio", "replaced"), [(0.5, True), (0.99, False), (3.0, False), (None, True)])
+@pytest.mark.parametrize(("ratio", "replaced"), [(0.5, True), (1.04, True), (1.06, False), (3.0, False), (None, True)])
 def test_what_a_trial_tells_decides(monkeypatch: pytest.MonkeyPatch, ratio: float | None, replaced: bool) -> None:
     asked = told(monkeypatch, [ratio])
     engine = slow_start(tried=True)

@@ -302,13 +302,13 @@ def test_few_events_are_asked_anything() -> None:
     assert max(asked) <= 500
     asked.clear()
     end = table["ts"][-1].as_py()
-    few = stream(2000, 9, ts=end + np.arange(2000))
+    few = stream(2000, 9, ts=end + 10 * np.arange(2000))  # as many in a time as before
     collector.observe(intake.push(few))
     later = collector.snapshot()
     assert asked == []
     assert later.rates != first.rates
     assert (later.local, later.pairs) == (first.local, first.pairs)
-    collector.observe(intake.push(few.set_column(1, "ts", pa.array(end + 100_000 + np.arange(2000)))))
+    collector.observe(intake.push(few.set_column(1, "ts", pa.array(end + 100_000 + 10 * np.arange(2000)))))
     assert collector.snapshot().pairs != first.pairs
     assert len(asked) == 5
     assert min(asked[:2]) > 64

@@ -27,7 +27,7 @@ from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.exploring import Explorer, Found
-from ensue.runtime.lanes import Method
+from ensue.runtime.lanes import Method, Swapped
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Race
 from ensue.runtime.watching import Watcher
@@ -81,8 +81,8 @@ class Entry:
 
 Look: TypeAlias = Callable[[bool], tuple[Statistics, list[Figures]]]
 """What is known of the stream, and what planners work on; closely or not."""
-Replace: TypeAlias = Callable[[Plan, Method], int]
-"""Lets a plan take over; gives the number of events that were gone through again."""
+Replace: TypeAlias = Callable[[Plan, Method], Swapped]
+"""Lets a plan take over, and says how."""
 Try: TypeAlias = Callable[[Sequence[Plan]], Race | None]
 """Lets plans race over the last events, the one in use first; None if that tells nothing."""
 TryOn: TypeAlias = Callable[[Callable[[], list[EventBatch]], Sequence[Plan]], Race | None]
@@ -224,12 +224,12 @@ class Replanner:
         method: Method | None = None
         replayed = 0
         if used != old:
-            method = self._choose(is_lighter)
-            replayed = swap(used, method)
+            method, replayed = swap(used, self._choose(is_lighter))
+            self.spent.replacing += time.thread_time() - armed
+        if method is not None:
             self._explorer.note_former(old)
             self.plan = used
             self.replaced += 1
-            self.spent.replacing += time.thread_time() - armed
         self.planned += 1
         values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
         return Entry(

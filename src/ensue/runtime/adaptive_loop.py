@@ -19,11 +19,11 @@ from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
 from ensue.runtime.cadence import Patience
-from ensue.runtime.lanes import Lane, Method
+from ensue.runtime.lanes import Lane, Method, Swapped
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
 
-Swap: TypeAlias = Callable[[str, Plan, Method], int]
+Swap: TypeAlias = Callable[[str, float | None, Plan, Method], Swapped]
 """Lets a plan of the query with that name take over; gives the number of events that were gone through again."""
 Take: TypeAlias = Callable[[EventBatch, int | None, Patience | None], tuple[Matches, int]]
 """Takes events in and lets time reach a moment; how many of them it took, for patience may have an end."""
@@ -149,12 +149,14 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        asked = {"slower": self._cadence.slower(next_event), "worked": self._cadence.worked}
+        slower, worked, is_early = self._cadence.slower(next_event), self._cadence.worked, self._cadence.is_settling
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
         replacing = -self.spent.trying - self.spent.replacing
+        assert self.adaptation is not None
+        is_free = self.adaptation.every is None and self.adaptation.method == "auto"
         for name, adapter in ready.items():
-            ways = partial(swap, name), try_plans(name)
-            entry = adapter.check(rows, next_event, *ways, **asked, is_early=self._cadence.is_settling)
+            ways = partial(swap, name, self.event_seconds if is_free else None), try_plans(name)
+            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_early=is_early)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()

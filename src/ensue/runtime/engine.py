@@ -43,7 +43,7 @@ from ensue.runtime.compiling import (
 from ensue.runtime.counts import Counts
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.feeding import Fed
-from ensue.runtime.lanes import Lane, Method
+from ensue.runtime.lanes import Lane, Method, Swapped
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
 from ensue.runtime.preparing import Reading
@@ -431,7 +431,7 @@ class Engine(Fed):
                 f"query `{name}` cannot be replanned yet: it goes on from a snapshot of an engine that did not adapt, "
                 "and does not have the rows of the last window"
             )
-        self._swap(name, plan, method)
+        self._swap(name, None, plan, method)
         self._loop.adapters[name].plan = plan
 
     def _check_plans(self, next_event: int) -> None:
@@ -443,15 +443,16 @@ class Engine(Fed):
         assert self._rows is not None
         return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).window
 
-    def _swap(self, name: str, plan: Plan, method: Method) -> int:
-        """Let a plan take over; the number of events that were gone through again."""
+    def _swap(self, name: str, pace: float | None, plan: Plan, method: Method) -> Swapped:
+        """Let a plan take over; if events take `pace` seconds, it may not take longer to go through some again."""
         assert self._rows is not None and self.schema is not None
         self._count_singles()
         lane = self._lane(name)
         made = make_rival(lane.evaluator, plan, self._strings, self._common.leaves)
         evaluator = replace(made, seconds=self._seconds)
         self._paths = {}
-        return lane.take_over(evaluator, method, self._rows, now=self._time, first=self._taken, strings=self._strings)
+        way = evaluator, method, self._rows
+        return lane.take_over(*way, now=self._time, first=self._taken, strings=self._strings, pace=pace)
 
     def _try_plans(self, name: str) -> TryOn:
         """How plans of a query are tried: on some events, each with all of its leaves for itself."""

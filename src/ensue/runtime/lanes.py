@@ -10,11 +10,13 @@ Two ways lead from one plan to another, and neither loses or doubles a match:
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ensue.errors import PlanError, StateError
+from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
 from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.blocks import MatchBlock, first_events, select_matches
@@ -27,6 +29,15 @@ from ensue.runtime.rows import RowStore
 from ensue.runtime.strings import StringTable
 
 Method: TypeAlias = Literal["replay", "side by side"]
+_REPLAY, _LOOKS = 0.05, 64
+"""Seconds that it may always take to go through events again, and how often the clock is looked at in a batch."""
+
+
+class Swapped(NamedTuple):
+    """How a plan has taken over, None if it has not, and how many events were gone through again for it."""
+
+    method: Method | None
+    replayed: int
 
 
 @dataclass(slots=True)
@@ -125,33 +136,78 @@ class Lane:
         self.retiring = staying
 
     def take_over(
-        self, evaluator: Evaluator, method: Method, rows: RowStore, *, now: int | None, first: int, strings: StringTable
-    ) -> int:
-        """Let another evaluator of the same query take over; the number of events that were gone through again.
+        self,
+        evaluator: Evaluator,
+        method: Method,
+        rows: RowStore,
+        *,
+        now: int | None,
+        first: int,
+        strings: StringTable,
+        pace: float | None = None,
+    ) -> Swapped:
+        """Let another evaluator of the same query take over.
 
-        `now` is the time that has been reached, `first` the number of the next event.
+        `now` is the time that has been reached, `first` the number of the next event. If events take `pace` seconds
+        now, it may not take longer to go through some again: what is quick from now on need not be so for the events
+        of the last window. Then both run side by side.
         """
-        if now is None or any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations):
+        looks_back = any(branch.looks_back(n) for branch in evaluator.branches for n in branch.negations)
+        if now is None or looks_back:
             method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
         reached = NULL + 1 if now is None else now
         recent: list[EventBatch] = []  # all events of the last window, in order
         if now is not None and method == "replay":
             oldest = rows.first_after(now - self.window)
             recent = [] if oldest is None else rows.batches(oldest)
-        state = evaluator.new_state(self.state.common, recent[0].number(0) if recent else first)
+        number = sum(map(len, recent))
+        state: State | None = None
         if method == "replay":
+            seconds = math.inf if pace is None else max(_REPLAY, pace * number)
+            start = recent[0].number(0) if recent else first
+            state = _replayed(evaluator, self.state.common, start, recent, reached, strings, seconds)
+            if state is None and looks_back:
+                return Swapped(None, number)
+        if state is not None:
             self._retire()
-        state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
-        if method == "side by side":
+            state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
+        else:
+            method = "side by side"
+            state = evaluator.new_state(self.state.common, first)
+            state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
             self.retiring.append(Retiring(self.evaluator, self.state, first, reached + self.window))
             self.state.shed_matches = self.state.shed_partial = 0
-        else:
-            again = unlimited(evaluator)
-            for batch in recent:
-                again.step(state, Reading(batch, evaluator.schema, strings))
-            again.advance(state, reached, again.ranks(strings), ended=False)
         self.evaluator, self.state = evaluator, state
-        return sum(map(len, recent))
+        return Swapped(method, number)
+
+
+def _replayed(
+    evaluator: Evaluator,
+    common: CommonLeaves,
+    first: int,
+    recent: Sequence[EventBatch],
+    reached: int,
+    strings: StringTable,
+    seconds: float,
+) -> State | None:
+    """A state made from the events of the last window; None if that takes longer than it may, or too much room."""
+    state = evaluator.new_state(common, first)
+    again = unlimited(evaluator)
+    if seconds == math.inf:
+        for batch in recent:
+            again.step(state, Reading(batch, evaluator.schema, strings))
+    else:
+        end = time.thread_time() + seconds
+        for batch in recent:
+            patience = Patience(max(0.0, end - time.thread_time()), _LOOKS)
+            try:
+                _, taken = again.step_within(state, Reading(batch, evaluator.schema, strings), patience)
+            except LimitError:
+                return None
+            if taken < len(batch):
+                return None
+    again.advance(state, reached, again.ranks(strings), ended=False)
+    return state
 
 
 def unlimited(evaluator: Evaluator) -> Evaluator:

@@ -14,7 +14,7 @@ from ensue.planning.rule_figures import find_ties, longest_reach, rule_figures
 from ensue.planning.rules import RulePlan, default_tree
 from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.adapting import Entry, Replanner
-from ensue.runtime.lanes import Method
+from ensue.runtime.lanes import Method, Swapped
 from ensue.runtime.relations import Rows
 from ensue.runtime.rule_evaluator import RuleEvaluator
 from ensue.runtime.rule_watching import RowWatcher
@@ -56,8 +56,8 @@ class RuleAdapter(Replanner):
             statistics = self.watcher.statistics()
             return statistics, [rule_figures(self._rule_plan, statistics)]
 
-        def swap(plan: Plan, _method: Method) -> int:
-            return take_over(self._rule_plan.with_tree(plan.trees[0]))
+        def swap(plan: Plan, method: Method) -> Swapped:
+            return Swapped(method, take_over(self._rule_plan.with_tree(plan.trees[0])))
 
         return self.consider(look, swap)
 

@@ -88,8 +88,8 @@ class Reach:
     """How far back statistics look: so many of the query's `windows`, and at least at `events` events a type.
 
     Fewer events would say little, and many more would hide what has changed. Right after a change it is not even looked
-    at so many windows, but at what came since. While nothing seems to have changed, it is looked at all events since the
-    last time that something did, up to `calm` times as many.
+    at so many windows, but at what came since. While nothing seems to have changed, it is looked at all events since
+    the last time that something did, up to `calm` times as many.
     """
 
     windows: float = 4.0
