@@ -73,6 +73,7 @@ class Cadence:
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
         self._following = 0  # checks that are to come soon
+        self._turns = 0  # checks since the first one of a row that follow each other soon
         self._is_called = False  # the last check came before its time
         self._puzzled = 0  # checks that did not find why events had become slow
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
@@ -205,9 +206,13 @@ class Cadence:
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
-            is_turn = found and (self._idle > 0 or self._is_called)  # if each finds one, there is no reason to hurry
-            is_strained = found and self._following > 0 and pace > _SLOWER * self._pace  # unless events are still slow
-            self._following = _FOLLOWING if is_turn or is_strained else max(0, self._following - 1)
+            if self._following:  # for a few times, where events are still slow by the plan that was found
+                self._turns += 1
+                is_turn = found and pace > _SLOWER * self._pace and self._turns <= _PUZZLED
+            else:  # where each check finds one, there is no reason to hurry
+                self._turns = 0
+                is_turn = found and (self._idle > 0 or self._is_called)
+            self._following = _FOLLOWING if is_turn else max(0, self._following - 1)
             is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
             self._puzzled = self._puzzled + 1 if is_puzzled else 0
             if not is_puzzled:
@@ -234,7 +239,7 @@ class Cadence:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state = {"next": self.next, "events": self.events, "last": self._last}
-        state |= {"idle": self._idle, "puzzled": self._puzzled, "following": self._following}
+        state |= {"idle": self._idle, "puzzled": self._puzzled, "following": self._following, "turns": self._turns}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
@@ -244,7 +249,7 @@ class Cadence:
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
         self._before = state.get("before", 0.0)
         self._idle, self._puzzled = state.get("idle", 0), state.get("puzzled", 0)
-        self._following = state.get("following", 0)
+        self._following, self._turns = state.get("following", 0), state.get("turns", 0)
         self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)
         self._since = self._clock()
         self._seen, self._alarm = (next_event, self._since), -math.inf

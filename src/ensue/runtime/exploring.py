@@ -30,7 +30,7 @@ _WASTED, _WASTED_SHARE = 0.02, 0.01
 """Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
 _WORTH, _MISSED = 1.25, 0.8
 """How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
-_AHEAD, _ALIKE, _STRONGLY = 0.9, 1.05, 0.5
+_AHEAD, _ALIKE, _STRONGLY = 0.75, 1.05, 0.5
 """How many times as long as the plan in use one may take to be ahead in a race that ended too early, or to be as quick;
 and how many times as much it may cost if statistics speak for it strongly."""
 _FIRST = 0.5

@@ -194,12 +194,16 @@ class Collector:
     def turn(self, *, just_now: bool = False) -> None:
         """Take the stream for another one: what was before the statistics that are known tells little of it.
 
-        If that was `just_now`, these do neither, nor the first of the events that have not been looked at.
+        If that was `just_now`, these do neither, nor the first of the events that have not been looked at; but not if
+        it has been taken for another one a few windows ago: to begin again and again is to know nothing.
         """
+        latest, window = self._rates.latest, self._rates.window
+        if latest is None or window is None:
+            return
         self._since = 0
-        self._is_turning |= just_now
-        if self._rates.latest is not None and self._rates.window is not None:
-            self._turned = max(self._turned or 0, self._rates.latest - self._rates.window + 1)
+        if self._turned is None or latest - self._turned >= self._shortest():
+            self._is_turning |= just_now
+        self._turned = max(self._turned or 0, latest - window + 1)
 
     @property
     def turned(self) -> int | None:
@@ -244,13 +248,12 @@ class Collector:
             is_asked = np.array([name in self._rates.counts for name in names])
             number = int(np.count_nonzero(is_asked[codes]))
             span = int(end[-1]) - int(end[0]) + 1
-            if self._has_changed(codes, names, span):
-                self.turn(just_now=True)
+            self._is_turning |= self._has_changed(codes, names, span)
             least = self._reach.events * len(self._rates.counts)
             if self._is_turning:
                 self._fit_window(number, span, 1.0, least)
                 assert self._rates.window is not None
-                self._turned, self._is_turning = int(end[-1]) - self._rates.window + 1, False
+                self._since, self._turned, self._is_turning = 0, int(end[-1]) - self._rates.window + 1, False
             else:
                 self._since += number
                 back = math.inf if self._turned is None else int(end[-1]) - self._turned + 1
