@@ -1,0 +1,181 @@
+"""What happens right after a stream has changed: little is known of it, and the last window is of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.events.intake import Intake
+from ensue.language import parse_query
+from ensue.planning.plan import Plan, left_deep
+from ensue.runtime import lanes
+from ensue.runtime.cadence import Cadence
+from ensue.runtime.exploring import _trust
+from ensue.runtime.rows import RowStore
+from ensue.runtime.trying import Race
+from ensue.runtime.watching import Watcher
+
+ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
+ABC, CBA = (Plan((left_deep(order, stored=True),)) for order in ("abc", "cba"))
+
+
+def turning(events: int, turn: int) -> pa.Table:
+    """Rare As and many Cs; from an event on the other way round."""
+    dice = np.random.default_rng(3)
+    shares = ((0.05, 0.15, 0.8), (0.8, 0.15, 0.05))
+    kinds = np.concatenate([dice.choice(3, n, p=p) for n, p in zip((turn, events - turn), shares, strict=True)])
+    return pa.table({"type": np.array(list("ABC"))[kinds], "ts": np.arange(events), "x": dice.random(events)})
+
+
+# -- races that none has won -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("costs", "times", "new", "taken"),
+    [
+        ((100, 90), (1.0, 0.99), 1, 1),  # statistics speak for it, and nothing against it
+        ((100, 90), (1.0, 1.01), 1, 0),
+        ((100, 75), (1.0, 0.99), 0, 1),  # so they do for one that the planner has missed
+        ((100, 99), (1.0, 0.74), 0, 1),  # ahead, and they do not speak against it
+        ((100, 99), (1.0, 0.76), 0, 0),
+        ((100, 101), (1.0, 0.6), 0, 0),
+        ((100, 90, 80), (1.0, 0.9, 0.8), 1, 2),
+    ],
+)
+def test_who_takes_over_after_a_race_that_ended_early(
+    costs: Sequence[float], times: Sequence[float], new: int, taken: int
+) -> None:
+    assert trusted(costs, times, new, is_early=True) == taken
+
+
+@pytest.mark.parametrize(
+    ("costs", "times", "taken"),
+    [
+        ((100, 49), (1.0, 1.04), 1),  # as quick on these events, and half as many partial matches on others
+        ((100, 49), (1.0, 1.06), 0),
+        ((100, 51), (1.0, 0.99), 0),
+    ],
+)
+def test_who_takes_over_if_all_were_alike(costs: Sequence[float], times: Sequence[float], taken: int) -> None:
+    assert trusted(costs, times, 1, is_early=False) == taken
+
+
+def trusted(costs: Sequence[float], times: Sequence[float], new: int, *, is_early: bool) -> int:
+    orders = ("abc", "bac", "cab")[: len(costs)]
+    plans = [Plan((left_deep(order),)) for order in orders]
+    cost_of = dict(zip(map(str, plans), costs, strict=True))
+    least = min(times)
+    race = Race(100, 0.01, tuple(one / least for one in times), is_early)
+    return _trust(lambda plan: cost_of[str(plan)], plans, race, new)
+
+
+# -- states that take long to make -----------------------------------------------------------------------------------
+def test_a_plan_whose_state_takes_long_to_make_takes_over_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_REPLAY", 0.0)
+    events = turning(3_000, 1_500)
+    engine = ensue.compile(ALL, plan=ABC, adapt="static")
+    found = [len(engine.push(events.slice(0, 1_600)))]
+    assert engine._swap("q1", 0.0, CBA, "replay") == ("side by side", 300)
+    assert engine.plan_of("q1") == CBA
+    found += [len(engine.push(events.slice(1_600))), len(engine.flush())]
+    assert sum(found) == len(ensue.run(events, ALL)) > 0
+
+
+def test_where_only_replay_will_do_the_plan_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_REPLAY", 0.0)
+    events = turning(3_000, 1_500)
+    query = "PATTERN SEQ(NOT(B n), A a, C c) WHERE a.x < c.x WITHIN 30"
+    first, other = (Plan((left_deep(order, stored=True),)) for order in ("ac", "ca"))
+    engine = ensue.compile(query, plan=first, adapt="static")
+    found = [len(engine.push(events.slice(0, 1_600)))]
+    assert engine._swap("q1", 0.0, other, "replay").method is None
+    assert engine.plan_of("q1") == first
+    found += [len(engine.push(events.slice(1_600))), len(engine.flush())]
+    assert sum(found) == len(ensue.run(events, query)) > 0
+
+
+def test_a_plan_whose_state_needs_too_much_room_takes_over_side_by_side() -> None:
+    """A limit is for what the stream needs, not for what a plan would have needed before it."""
+    engine = ensue.compile(ALL, plan=ABC, adapt="static", options=ensue.Options(max_partial_matches=2_000))
+    engine.push(turning(1_500, 1_500))
+    assert engine._swap("q1", 10.0, CBA, "replay").method == "side by side"
+
+
+# -- what statistics and races look at -------------------------------------------------------------------------------
+def test_only_what_came_since_is_looked_at_and_raced_over() -> None:
+    events = turning(24_000, 16_000)
+    intake = Intake(ts="ts")
+    query = parse_query(ALL.replace("300", "2000"))
+    batches = [intake.push(events.slice(start, 1_000)) for start in range(0, 24_000, 1_000)]
+    assert intake.schema is not None
+    watcher, rows = Watcher(query, intake.schema, 4.0, tries=True), RowStore(intake.schema)
+    for batch in batches[:16]:
+        rows.append(batch)
+        watcher.observe(batch)
+    assert watcher.look(rows, 16_000).rate("A").value == pytest.approx(0.05, rel=0.3)
+    for number, batch in enumerate(batches[16:], 17):
+        rows.append(batch)
+        watcher.observe(batch)
+        if number in (18, 20, 22, 24):
+            recent = watcher.recent(rows, 1_000 * number)
+            if number == 20:
+                watcher.turn(just_now=True)  # once more, too soon after the first time to count
+            assert watcher.look(rows, 1_000 * number).rate("A").value == pytest.approx(0.8, rel=0.1)
+            raced = recent()
+            first = int(raced[0].end[0])
+            usual = 1_000 * number - 4_096 - 2_000
+            assert 16_000 <= first <= max(usual, 17_500), "nothing from before, and as much as a race needs since"
+            assert all(one.first + len(one) == other.first for one, other in pairwise(raced))
+
+
+# -- checks that follow each other -----------------------------------------------------------------------------------
+def test_the_last_check_of_a_row_plans_whatever_decisions_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cadence, "is_settling", property(lambda _: True))
+    engine = ensue.compile(ALL, plan=CBA, adapt=ensue.Adaptation(decision="threshold", every=2_000, tried=False))
+    engine.push(turning(8_000, 8_000))
+    reasons = [entry.reason for entry in engine.journal]
+    assert len(reasons) == 1 and engine.counts.replaced == 1, "what comes to the same is not worth an entry"
+    assert "no plan has been made" in reasons[0]
+    engine.push(turning(8_000, 0).set_column(1, "ts", pa.array(np.arange(8_000, 16_000))))
+    assert engine.counts.replaced > 1
+
+
+def test_checks_follow_while_events_are_slow_by_what_was_found() -> None:
+    clock = [0.0]
+
+    def settled() -> Cadence:
+        cadence = Cadence(None, 0.01, lambda: clock[0])
+        for number in range(100_000, 1_000_000, 100_000):
+            clock[0] += 1.0
+            cadence.checked(number, 0.0099, found=False)
+        return cadence
+
+    def follow(cadence: Cadence, found: Sequence[bool], seconds: float) -> list[bool]:
+        told, number = [], 900_000
+        for one in found:
+            number += 5_000
+            clock[0] += seconds
+            cadence.checked(number, 0.0099, found=one)
+            told.append(cadence.is_settling)
+        return told
+
+    assert follow(settled(), (True, False, False), 0.05) == [False, True, False], "two, of which the second is the last"
+    slow = follow(settled(), (True,) * 9, 0.5)
+    assert slow == [False] * 5 + [True, False, False, False], "while each finds another one, but not for ever"
+
+
+def test_who_goes_on_counts_on() -> None:
+    clock = [0.0]
+    cadence = Cadence(None, 0.01, lambda: clock[0])
+    for number, found in ((100_000, False), (200_000, True)):
+        clock[0] += 1.0
+        cadence.checked(number, 0.01, found=found)
+    again = Cadence(None, 0.01, lambda: clock[0])
+    again.load(cadence.dump(), 200_000)
+    for one in (cadence, again):
+        one.checked(205_000, 0.01, found=False)
+    assert again.is_settling and cadence.is_settling
+    assert again.dump() == cadence.dump()
