@@ -24,7 +24,7 @@ from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
 
 Swap: TypeAlias = Callable[[str, float | None, Plan, Method], Swapped]
-"""Lets a plan of the query with that name take over; gives the number of events that were gone through again."""
+"""Lets a plan of the query with that name take over, where events take so many seconds, and says how."""
 Take: TypeAlias = Callable[[EventBatch, int | None, Patience | None], tuple[Matches, int]]
 """Takes events in and lets time reach a moment; how many of them it took, for patience may have an end."""
 Part: TypeAlias = tuple[dict[str, Any], list[pa.Table]]

@@ -168,13 +168,12 @@ class Lane:
             state = _replayed(evaluator, self.state.common, start, recent, reached, strings, seconds)
             if state is None and looks_back:
                 return Swapped(None, number)
-        if state is not None:
-            self._retire()
-            state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
+        if state is None:
+            method, state = "side by side", evaluator.new_state(self.state.common, first)
         else:
-            method = "side by side"
-            state = evaluator.new_state(self.state.common, first)
-            state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
+            self._retire()
+        state.shed_matches, state.shed_partial = self.state.shed_matches, self.state.shed_partial
+        if method == "side by side":
             self.retiring.append(Retiring(self.evaluator, self.state, first, reached + self.window))
             self.state.shed_matches = self.state.shed_partial = 0
         self.evaluator, self.state = evaluator, state
@@ -193,19 +192,17 @@ def _replayed(
     """A state made from the events of the last window; None if that takes longer than it may, or too much room."""
     state = evaluator.new_state(common, first)
     again = unlimited(evaluator)
-    if seconds == math.inf:
-        for batch in recent:
-            again.step(state, Reading(batch, evaluator.schema, strings))
-    else:
-        end = time.thread_time() + seconds
-        for batch in recent:
-            patience = Patience(max(0.0, end - time.thread_time()), _LOOKS)
-            try:
-                _, taken = again.step_within(state, Reading(batch, evaluator.schema, strings), patience)
-            except LimitError:
-                return None
-            if taken < len(batch):
-                return None
+    end = time.thread_time() + seconds
+    for batch in recent:
+        patience = Patience(end - time.thread_time(), 1 if seconds == math.inf else _LOOKS)
+        try:
+            _, taken = again.step_within(state, Reading(batch, evaluator.schema, strings), patience)
+        except LimitError:
+            if seconds == math.inf:
+                raise
+            return None
+        if taken < len(batch):
+            return None
     again.advance(state, reached, again.ranks(strings), ended=False)
     return state
 

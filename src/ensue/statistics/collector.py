@@ -197,13 +197,14 @@ class Collector:
         If that was `just_now`, these do neither, nor the first of the events that have not been looked at; but not if
         it has been taken for another one a few windows ago: to begin again and again is to know nothing.
         """
-        latest, window = self._rates.latest, self._rates.window
-        if latest is None or window is None:
-            return
         self._since = 0
+        latest, window = self._rates.latest, self._rates.window
+        if self._reach is None or self._within is None or latest is None or window is None:
+            return
         if self._turned is None or latest - self._turned >= self._shortest():
             self._is_turning |= just_now
-        self._turned = max(self._turned or 0, latest - window + 1)
+        start = latest - window + 1
+        self._turned = start if self._turned is None else max(self._turned, start)
 
     @property
     def turned(self) -> int | None:
