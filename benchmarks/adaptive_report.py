@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from adaptive_results import (
     average,
     best_of,
     checking,
+    gain_of,
     load_cells,
     mean,
     pick,
@@ -73,7 +75,7 @@ def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], invert
         told = f"{average(c.noise for c in cells):.1%} on average, {max(c.noise for c in cells):.1%} at most"
         rows.append((f"{part}: noise, by how much two runs of a method differ", "", told))
         stopped = sum(cell.of("static").is_stopped for cell in cells)
-        told = f"{stopped} of {len(cells)} cells: there the gain over static is more than the numbers say"
+        told = f"{stopped} of {len(cells)} cells: gains over static are of the others"
         rows.append((f"{part}: static stopped, far behind", "", told))
         shares = [adapting(cell.of(DEFAULT)) for cell in cells]
         told = f"{average(shares):.2%} on average, {max(shares):.2%} at most"
@@ -109,7 +111,7 @@ def _orders(streams: dict[str, list[CellResult]], scan: list[CellResult]) -> Ite
     rows = []
     for part, cells in streams.items():
         for planner in dict.fromkeys(cell.planner for cell in cells):
-            gains = {m: mean(c.gain(m) for c in pick(cells, planner=planner)) for m in METHODS}
+            gains = {m: gain_of(pick(cells, planner=planner), m) for m in METHODS}
             order = sorted(METHODS, key=lambda m: -gains[m])
             rows.append((f"{part}, {planner}", ", ".join(f"{m} {gains[m]:.2f}" for m in order)))
     if rows:
@@ -127,11 +129,8 @@ def _orders(streams: dict[str, list[CellResult]], scan: list[CellResult]) -> Ite
 def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool, str]]:
     is_traffic = part.startswith("traffic")
 
-    def gain(method: str, some: Sequence[CellResult] = cells) -> float:
-        return mean(cell.gain(method) for cell in some)
-
     def compare(left: str, right: str) -> tuple[str, bool, str]:
-        a, b = gain(left), gain(right)
+        a, b = gain_of(cells, left), gain_of(cells, right)
         return f"{left} faster than {right}", a > b, f"{a:.2f} and {b:.2f} times static"
 
     yield compare("invariant", "threshold")
@@ -148,17 +147,18 @@ def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool, s
     shares = {m: average(checking(cell.of(m)) for cell in cells) for m in METHODS[1:]}
     told = ", ".join(f"{m} {share:.2%}" for m, share in shares.items())
     yield "D and planner cost unconditional most", max(shares, key=shares.__getitem__) == METHODS[1], told
-    trees, orders = (gain("invariant", pick(cells, planner=p)) for p in ("zstream", "greedy"))
+    trees, orders = (gain_of(pick(cells, planner=p), "invariant") for p in ("zstream", "greedy"))
     yield "invariants gain more with ZStream than greedy", trees > orders, f"{trees:.2f} and {orders:.2f}"
     sizes = sorted({cell.size for cell in cells})
-    small, large = (gain("invariant", [c for c in cells if c.size in some]) for some in (sizes[:2], sizes[-2:]))
+    small, large = (gain_of([c for c in cells if c.size in some], "invariant") for some in (sizes[:2], sizes[-2:]))
     if is_traffic:
         yield (
             "invariants gain more on larger patterns",
             large > small,
             f"{small:.2f} (smallest two), {large:.2f} (largest two)",
         )
-    by_set = {kind: gain("invariant", pick(cells, kind=kind)) for kind in dict.fromkeys(c.kind for c in cells)}
+    by_set = {kind: gain_of(pick(cells, kind=kind), "invariant") for kind in dict.fromkeys(c.kind for c in cells)}
+    by_set = {kind: gain for kind, gain in by_set.items() if not math.isnan(gain)}  # static was stopped in all of them
     told = ", ".join(f"{kind} {value:.2f}" for kind, value in by_set.items())
     if {"conjunction", "kleene"} <= by_set.keys():
         single = [kind for kind in by_set if kind != "disjunction"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adaptive_runs import Outcome
+from adaptive_runs import HOPELESS, Outcome
 
 METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_avg", "invariant, tuned")
 INVARIANTS = METHODS[3:]
@@ -46,7 +46,8 @@ class CellResult:
         """
         rivals = METHODS if static else METHODS[1:]
         rates = [one.rate for one in map(self.of, rivals) if not one.is_stopped or one.method == method]
-        return 1 - self.of(method).rate / max(rates)
+        found = 1 - self.of(method).rate / max(rates)
+        return max(found, 1 - 1 / HOPELESS) if self.of(method).is_stopped else found
 
     @property
     def noise(self) -> float:
@@ -86,6 +87,11 @@ def mean(values: Iterable[float]) -> float:
     return math.exp(sum(map(math.log, found)) / len(found)) if found else math.nan
 
 
+def gain_of(cells: Iterable[CellResult], method: str) -> float:
+    """How many times as fast as static a method is, over the cells in which static ran to the end; nan if in none."""
+    return mean(cell.gain(method) for cell in cells if not cell.of("static").is_stopped)
+
+
 def average(values: Iterable[float]) -> float:
     found = list(values)
     return sum(found) / len(found) if found else math.nan
@@ -108,7 +114,7 @@ def replacing(one: Outcome) -> float:
 
 MEASURES: dict[str, Callable[[Sequence[CellResult], str], float]] = {
     "throughput": lambda cells, method: mean(cell.of(method).rate for cell in cells),
-    "gain over static": lambda cells, method: mean(cell.gain(method) for cell in cells),
+    "gain over static": gain_of,
     "replacements": lambda cells, method: average(cell.of(method).replaced for cell in cells),
     "D and planner": lambda cells, method: average(checking(cell.of(method)) for cell in cells),
 }

@@ -12,6 +12,7 @@ import pytest
 import ensue
 from ensue.events.intake import Intake
 from ensue.language import parse_query
+from ensue.planning.decisions import Threshold
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import lanes
 from ensue.runtime.cadence import Cadence
@@ -132,15 +133,18 @@ def test_only_what_came_since_is_looked_at_and_raced_over() -> None:
 
 
 # -- checks that follow each other -----------------------------------------------------------------------------------
-def test_the_last_check_of_a_row_plans_whatever_decisions_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cadence, "is_settling", property(lambda _: True))
-    engine = ensue.compile(ALL, plan=CBA, adapt=ensue.Adaptation(decision="threshold", every=2_000, tried=False))
-    engine.push(turning(8_000, 8_000))
-    reasons = [entry.reason for entry in engine.journal]
-    assert len(reasons) == 1 and engine.counts.replaced == 1, "what comes to the same is not worth an entry"
-    assert "no plan has been made" in reasons[0]
-    engine.push(turning(8_000, 0).set_column(1, "ts", pa.array(np.arange(8_000, 16_000))))
-    assert engine.counts.replaced > 1
+@pytest.mark.parametrize("is_settling", [False, True])
+def test_the_last_check_of_a_row_plans_whatever_decisions_say(
+    monkeypatch: pytest.MonkeyPatch, is_settling: bool
+) -> None:
+    monkeypatch.setattr(Cadence, "is_settling", property(lambda _: is_settling))
+    never = ensue.Adaptation(decision=Threshold(1e9), every=2_000, tried=False)
+    engine = ensue.compile(ALL, plan=CBA, adapt=never)
+    engine.push(turning(16_000, 8_000))
+    first, *others = engine.journal
+    assert "no plan has been made" in first.reason
+    assert all("little was known" in entry.reason and entry.replaced for entry in others)
+    assert bool(others) is is_settling
 
 
 def test_checks_follow_while_events_are_slow_by_what_was_found() -> None:

@@ -148,14 +148,14 @@ class Replanner:
         *,
         slower: float = 0.0,
         worked: float = 0.0,
-        is_early: bool = False,
+        is_settling: bool = False,
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
         `look` gives what is known by now, and what of it planners work on, of each branch; closely, if it is planned.
         Costs may be wrong: if plans can be tried, it is planned anew, whatever the decisions say, where events have
         become `slower`, by that factor, and now and then, as often as the seconds `worked` allow. So are all branches
-        where the plan was made too `early` to know what decisions rest on.
+        if it `is_settling`: the plan was made too early to know what decisions rest on.
         """
         started = time.thread_time()
         self.checks += 1
@@ -170,7 +170,7 @@ class Replanner:
             again = self._explorer.look(self.plan, self.checks, slower, worked)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
-        if is_early:
+        if is_settling:
             reasons = [reason or _EARLY for reason in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
@@ -344,7 +344,7 @@ class Adapter(Replanner):
         *,
         slower: float = 0.0,
         worked: float = 0.0,
-        is_early: bool = False,
+        is_settling: bool = False,
     ) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
@@ -356,7 +356,7 @@ class Adapter(Replanner):
         if slower:
             self.watcher.turn(just_now=True)
         tries = None if recent is None else partial(try_plans, recent)
-        entry = self.consider(look, swap, tries, slower=slower, worked=worked, is_early=is_early)
+        entry = self.consider(look, swap, tries, slower=slower, worked=worked, is_settling=is_settling)
         if entry is not None and entry.replaced:
             self.watcher.turn()
         return entry

@@ -149,14 +149,14 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        slower, worked, is_early = self._cadence.slower(next_event), self._cadence.worked, self._cadence.is_settling
+        slower, worked, is_settling = self._cadence.slower(next_event), self._cadence.worked, self._cadence.is_settling
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
         replacing = -self.spent.trying - self.spent.replacing
         assert self.adaptation is not None
         is_free = self.adaptation.every is None and self.adaptation.method == "auto"
         for name, adapter in ready.items():
             ways = partial(swap, name, self.event_seconds if is_free else None), try_plans(name)
-            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_early=is_early)
+            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_settling=is_settling)
             if entry is not None:
                 self.journal.append(entry)
         self._reach = self._find_reach()
