@@ -13,13 +13,15 @@ from ensue.runtime.assembly import Assembly, Store
 Int64s = npt.NDArray[np.int64]
 
 SMALLEST = 64
+_LARGE = 1024
+"""From how many rows on a store that is full becomes twice as large, not four times."""
 PADDING = 64
 """Words behind the last column that block comparisons may read."""
 
 
-def new_arena(stores: Sequence[Store]) -> Int64s:
-    """An empty state."""
-    state = laid_out(stores, [1 if s.kind == at.KIND_TRIGGER else SMALLEST for s in stores])
+def new_arena(stores: Sequence[Store], room: int = SMALLEST) -> Int64s:
+    """An empty state, each of its stores with room for so many rows (a power of two)."""
+    state = laid_out(stores, [1 if s.kind == at.KIND_TRIGGER else room for s in stores])
     state[at.S_DEPTH] = -1
     state[at.S_NOW] = at.NULL
     state[at.S_DEADLINE] = 2**63 - 1
@@ -58,6 +60,23 @@ def laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
     state = np.zeros(offset + PADDING, dtype=np.int64)
     state[at.HEADERS : header(len(stores))] = [word for words in headers for word in words]
     return state
+
+
+def larger(stores: Sequence[Store], state: Int64s, full: int, need: int) -> list[int]:
+    """The capacities of a state in which one store needs more room.
+
+    Each change copies the whole state. So a small store becomes four times as large, and those that are more than half
+    full become larger too.
+    """
+    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    capacities[full] *= 2 if capacities[full] >= _LARGE else 4
+    while capacities[full] < need:
+        capacities[full] *= 2
+    for s in stores:
+        if s.kind in (at.KIND_LEAF, at.KIND_NODE) and s.shared is None and s.number != full:
+            live = int(state[header(s.number) + at.H_TAIL] - state[header(s.number) + at.H_HEAD])
+            capacities[s.number] *= 2 if 2 * live > capacities[s.number] else 1
+    return capacities
 
 
 def resized(

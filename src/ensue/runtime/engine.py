@@ -115,6 +115,7 @@ class Engine(Fed):
         self._ended = False
         self._type_column = type if schema is None else schema.type
         self._paths: dict[Any, EventPath | None] = {}
+        self._tried: dict[Plan, Evaluator] = {}  # at a check that is under way
         self._nothing = Matches([], None)
         if schema is not None:
             self._bind(schema)
@@ -437,6 +438,7 @@ class Engine(Fed):
     def _check_plans(self, next_event: int) -> None:
         assert self._rows is not None
         self._loop.check(next_event, self._rows, self._is_ready, self._swap, self._try_plans)
+        self._tried = {}  # codes of strings that they hold may become others'
 
     def _is_ready(self, name: str) -> bool:
         """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
@@ -448,7 +450,8 @@ class Engine(Fed):
         assert self._rows is not None and self.schema is not None
         self._count_singles()
         lane = self._lane(name)
-        made = make_rival(lane.evaluator, plan, self._strings, self._common.leaves)
+        made = None if self._common.leaves else self._tried.get(plan)
+        made = made or make_rival(lane.evaluator, plan, self._strings, self._common.leaves)
         evaluator = replace(made, seconds=self._seconds)
         self._paths = {}
         way = evaluator, method, self._rows
@@ -459,8 +462,9 @@ class Engine(Fed):
 
         def try_on(recent: Callable[[], list[EventBatch]], plans: Sequence[Plan]) -> Race | None:
             lane = self._lane(name)
-            rivals = [make_rival(lane.evaluator, plan, self._strings) for plan in plans]
+            self._tried = {plan: make_rival(lane.evaluator, plan, self._strings) for plan in plans}
             held = lane.evaluator.partial_matches(lane.state)
+            rivals = list(self._tried.values())
             return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds, self._loop.since_check)
 
         return try_on

@@ -20,7 +20,7 @@ from ensue.pattern.query import Query
 from ensue.planning.conditions import Conditions
 from ensue.planning.plan import Plan
 from ensue.runtime import layout as at
-from ensue.runtime.arena import header, index_room, new_arena, resized, rows_of
+from ensue.runtime.arena import SMALLEST, header, index_room, larger, new_arena, resized, rows_of
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.cadence import Patience
@@ -70,9 +70,14 @@ class Evaluator:
         """A name for the assembled plan: states of equal digest fit each other's evaluators."""
         return hashlib.blake2b(self.assembly.program.tobytes(), digest_size=16).hexdigest()
 
-    def new_state(self, common: CommonLeaves | None = None, first: int | None = None) -> State:
-        """The state before the first event, or before the event of a number if common leaves hold events already."""
-        state = State(new_arena(self.assembly.stores), common or CommonLeaves())
+    def new_state(
+        self, common: CommonLeaves | None = None, first: int | None = None, *, room: int = SMALLEST
+    ) -> State:
+        """The state before the first event, or before the event of a number if common leaves hold events already.
+
+        Stores have `room` for so many rows, a power of two, before they must grow.
+        """
+        state = State(new_arena(self.assembly.stores, room), common or CommonLeaves())
         state.common.place(state.arena, self.assembly.stores, first)
         self.refit(state)
         return state
@@ -227,7 +232,10 @@ class Evaluator:
                 if used == 0 or len(out) < LARGE:
                     self.output[0] = np.empty(2 * len(out), dtype=np.int64)
             elif status == at.STORE_FULL:
+                started = time.thread_time() if timed else 0.0
                 self._make_room(state)
+                if timed:  # it is the plan that needs the room
+                    self.seconds[0] += time.thread_time() - started
             else:
                 raise InternalError(f"kernel returned {status}")
         return decode(parts, self.query, self.name, self.assembly, self.pool)
@@ -246,10 +254,6 @@ class Evaluator:
         arena = state.arena
         number, need = int(arena[at.S_FAULT]), int(arena[at.S_NEED])
         store = self.assembly.stores[number]
-        capacities = [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]
-        before = capacities[number]
-        while capacities[number] < need or capacities[number] <= before:
-            capacities[number] *= 2
         if store.kind in (at.KIND_NODE, at.KIND_PENDING, at.KIND_RUNS):
             held = self.partial_matches(state)
             limit = self.options.max_partial_matches
@@ -262,7 +266,7 @@ class Evaluator:
                     f"({store.title}); narrow the query (a shorter WITHIN, more conditions), take a plan that stores "
                     "less, or raise max_partial_matches"
                 )
-        self._resize(state, capacities)
+        self._resize(state, larger(self.assembly.stores, arena, number, need))
 
     def _shed(self, state: State, number: int) -> None:
         """Drop the older half of a store's partial matches."""

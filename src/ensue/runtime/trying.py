@@ -39,6 +39,8 @@ full, and before; then it must also be slower than the stream."""
 _SAVED, _SAVED_EARLY, _DOUBT = 0.03, 0.5, 5e-5
 """The share of the time that a plan has to save when it is tried, also if states were not full yet, and how many
 seconds more: short times swing."""
+_ROOM = 2048
+"""Rows that each store of a state has room for at first: to make room takes longer than the events do."""
 _OUT_OF_QUESTION = 1e9
 """How many times as long a plan takes that would break a limit."""
 _MOST_HELD, _MOST_TIMES = 100_000, 4
@@ -135,7 +137,7 @@ class _Runner:
         # A clock of its own, and no limit of matches: they are dropped at once.
         options = replace(evaluator.options, max_matches=None, max_partial_matches=limit, on_limit="error")
         self._evaluator = replace(evaluator, options=options, seconds=[0.0])
-        self._state: State = self._evaluator.new_state()
+        self._state: State = self._evaluator.new_state(room=_ROOM)
         self.spent = self.counted = 0.0  # seconds: all in all, and once states were full
         self.times = 1.0  # as long as the quickest
         self.is_stuck = False  # in the middle of a part
