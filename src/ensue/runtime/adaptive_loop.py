@@ -18,15 +18,15 @@ from ensue.events.schema import Schema
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation
 from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
-from ensue.runtime.cadence import Patience
 from ensue.runtime.lanes import Lane, Method, Swapped
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
+from ensue.runtime.watching import Watcher
 
 Swap: TypeAlias = Callable[[str, float | None, Plan, Method], Swapped]
 """Lets a plan of the query with that name take over, where events take so many seconds, and says how."""
-Take: TypeAlias = Callable[[EventBatch, int | None, Patience | None], tuple[Matches, int]]
-"""Takes events in and lets time reach a moment; how many of them it took, for patience may have an end."""
+Take: TypeAlias = Callable[[EventBatch, int | None, float | None], tuple[Matches, int]]
+"""Takes events in and lets time reach a moment; how many of them it took, for they may only take so long."""
 Part: TypeAlias = tuple[dict[str, Any], list[pa.Table]]
 """A part of a snapshot: JSON-able values and tables."""
 
@@ -63,8 +63,17 @@ class AdaptiveLoop:
         """Seconds that plans have been at work: kernels are timed anyway, batch by batch."""
         return self._batches[0] + self._singles
 
+    @property
+    def _watchers(self) -> list[Watcher]:
+        return [adapter.watcher for adapter in self.adapters.values()]
+
     def _find_reach(self) -> int:
-        return max((adapter.watcher.reach for adapter in self.adapters.values()), default=0)
+        return max((watcher.reach for watcher in self._watchers), default=0)
+
+    @property
+    def _enough(self) -> int:
+        """How many events tell enough of a stream that has changed."""
+        return max((watcher.enough for watcher in self._watchers), default=0)
 
     @property
     def is_on(self) -> bool:
@@ -92,15 +101,18 @@ class AdaptiveLoop:
 
         `take` takes a part in and lets time reach its end, the last one `until`; `check` has the plans checked. Where a
         part takes much longer than expected, the rest of it waits for a check; where one sees at a glance that the
-        stream has changed, the check does not wait for its time.
+        stream has changed, the check comes as soon as enough is known of what it has become.
         """
         cadence = self._cadence
         assert cadence is not None
         self._count_singles()
         start, end = 0, len(batch)
         is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
-        is_other = cadence.is_glance and any(one.watcher.has_changed(batch) for one in self.adapters.values())
-        is_far = is_far and not is_other
+        if cadence.is_glance and (changed := [one for one in self._watchers if one.has_changed(batch)]):
+            for watcher in changed:
+                watcher.turn(int(batch.end[0]))
+            cadence.want(batch.first + self._enough)
+            is_far = False
         found = []
         while True:
             stop = end if is_far else cadence.cut(batch.first + start, batch.first + end) - batch.first
@@ -113,9 +125,9 @@ class AdaptiveLoop:
                 part = part.slice(0, taken) if is_urgent else part
                 for adapter in self.adapters.values():
                     adapter.watcher.observe(part)
-                if cadence.is_due(part.first + taken, is_urgent=is_urgent or is_other):
+                if cadence.is_due(part.first + taken, is_urgent=is_urgent):
                     check(part.first + taken)
-            start, is_far, is_other = start + taken, False, False
+            start, is_far = start + taken, False
             if start >= end:
                 return found[0] if len(found) == 1 else Matches.concat(found)
 
@@ -149,7 +161,8 @@ class AdaptiveLoop:
             self._cadence.postpone(next_event)
             return
         told = len(self.journal)
-        slower, worked, is_settling = self._cadence.slower(next_event), self._cadence.worked, self._cadence.is_settling
+        slower, worked = self._cadence.slower(next_event), self._cadence.worked
+        is_settling = self._cadence.is_wanted(next_event)
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
         replacing = -self.spent.trying - self.spent.replacing
         assert self.adaptation is not None
@@ -162,7 +175,8 @@ class AdaptiveLoop:
         self._reach = self._find_reach()
         replacing += self.spent.trying + self.spent.replacing  # which pays: how often is looked must not depend on it
         spent = time.thread_time() - started - replacing
-        self._cadence.checked(next_event, spent, found=any(entry.replaced for entry in self.journal[told:]))
+        is_found = any(entry.replaced for entry in self.journal[told:])
+        self._cadence.checked(next_event, spent, found=is_found, enough=self._enough)
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 _FIRST_CHECK, _URGENT_CHECK = 2048, 256
 """How many events come before the first check and between any two; and if it is urgent."""
@@ -18,33 +18,20 @@ _CUT_COST = 1e-4
 """What it costs to have cut a batch for a check."""
 _IDLE, _LEAST = 0.5, 4.0
 """By how much of itself the time between checks grows with each that finds nothing, and how many times at most."""
-_FOLLOWING, _SOON = 2, 4.0
+_FOLLOWING, _SOON = 1, 4.0
 """How many checks after one that found another plan come sooner, and how many times the budget they may be: that
 plan was made when little was known of what has changed."""
-_PUZZLED = 4
-"""How often it is looked again why events have become slow."""
-_SLOWER, _SPAN = 1.5, 5.0
-"""By what factor events must have become slower to be looked at sooner, and for how many times a check's cost."""
-_SOONER, _SOONEST = 2.5, 50.0
-"""How many times the budget a check may then be, times that factor, and at most."""
-
-
-_PATIENT = 2.0
-"""How many times as long as expected events may take before the rest of them has to wait for a check."""
-_LOOK, _LOOKS = 1e-3, 16
-"""Seconds of work after which the clock is looked at in between, and how often at most in a batch."""
-_LONG = 5e-3
-"""Seconds from which on a batch is worth a look in between; a shorter one only after one that took long."""
-
-
-class Patience(NamedTuple):
-    """How many seconds some events may take before the rest has to wait, and into how many parts to cut them.
-
-    Without parts it is looked at the clock only where there is no room for more partial matches.
-    """
-
-    seconds: float
-    looks: int
+_SLOWER = 1.5
+"""How many times as long as before events may take; what they take beyond that adds up until it calls for a check."""
+_CALLING, _FREELY, _MOST_CALLS = 2.5, 2.0, 8.0
+"""How many times a check's cost that may be; twice as much for each of the last checks that were called so, but for
+the first ones, and at most for so many."""
+_FORGOTTEN = 100.0
+"""How many times a check's cost has to be worked until such a check counts half."""
+_NEARLY = 0.9
+"""The share of it from which on events count as slow at a check that comes anyway."""
+_GLANCE = 1e-2
+"""Seconds of work between two glances at a batch."""
 
 
 class Cadence:
@@ -53,7 +40,11 @@ class Cadence:
     While checks find nothing they become rarer, down to a quarter of the budget.
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken. A
-    plan that no longer fits shows: where events suddenly take much longer, the check comes sooner.
+    plan that no longer fits shows: what events take longer than before is added up, and falls again while they do not;
+    where it exceeds what a check costs, some times over, the check comes at once. So the longer a plan has been slow by
+    much, the surer it is given up, and little is lost until then. The oftener that happens the more must be lost before
+    it does again, and what events take then is what they are expected to: they may be slow whatever the plan, as in
+    bursts of matches.
     Time is what the `clock` says, which should only run while plans are at work: what others do neither hurries nor
     delays a check, and where plans take little time, little can be saved. All is part of the state: an engine that is
     stored and restored all the time, as on Spark, counts its own time.
@@ -73,14 +64,15 @@ class Cadence:
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
         self._following = 0  # checks that are to come soon
-        self._turns = 0  # checks since the first one of a row that follow each other soon
+        self._wanted: int | None = None  # the number of the event before which one is to come in any case
         self._is_called = False  # the last check came before its time
-        self._puzzled = 0  # checks that did not find why events had become slow
+        self._calls = 0.0  # how many did of late
+        self._called = 0.0  # seconds up to the last of them
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
-        self._mark = (0, 0.0)  # an event's number, and what had been worked then
-        self._seen = (0, self._since)  # the first event of the last batch, and the clock then
-        self._is_tense = False  # the last batch took longer than expected
-        self._alarm = -math.inf  # until the clock shows that, it cannot be time for a check
+        self._excess = 0.0  # seconds that events have lately taken longer than they may
+        self._mark = (0, 0.0)  # since when: an event's number, and what had been worked then
+        self._seen = (0, self._since)  # an event's number, and the clock then
+        self._glance = -math.inf  # what the clock shows when a batch is to be glanced at again
         self.is_glance = False  # the batch that was asked for last is one to be glanced at
 
     @property
@@ -88,10 +80,15 @@ class Cadence:
         """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
         return self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
 
-    @property
-    def is_settling(self) -> bool:
-        """Whether the next check is the last of those that follow soon after a plan was replaced."""
-        return self._following == 1
+    def want(self, number: int) -> None:
+        """Let a check come before the event of that number: then enough will be known of what has changed."""
+        if self._every is None:
+            self._wanted = number if self._wanted is None else min(self._wanted, number)
+            self.next = min(self.next, self._wanted)
+
+    def is_wanted(self, next_event: int) -> bool:
+        """Whether that is now."""
+        return self._wanted is not None and next_event >= self._wanted
 
     @property
     def worked(self) -> float:
@@ -107,40 +104,38 @@ class Cadence:
         """
         if self._every is not None:
             return stop + reach <= self.next
-        (seen, before), now = self._seen, self._clock()
-        self._seen, self.is_glance = (first, now), False
-        self._is_tense = now - before > _SLOWER * self._pace * (first - seen)
+        self._follow(first)
+        self.is_glance = False
         if stop + reach > self.next or stop - first > _LONGEST:
             return False
-        if now < self._alarm:
-            return True
         worked = self._working()
-        if worked * self._share >= self._cost or self._is_slower(first, worked):
+        if worked * self._share >= self._cost or self._excess > self._limit:
             return False
-        soonest = min(self._cost / self._share, self._mark[1] + _SPAN * self._cost)
-        self._alarm = now + soonest - worked
-        self.is_glance = worked * self._budget * _SOON >= self._cost
+        now = self._seen[1]
+        self.is_glance = self._wanted is None and worked >= self._limit and now >= self._glance
+        if self.is_glance:
+            self._glance = now + _GLANCE
         return True
 
-    def _is_slower(self, number: int, worked: float) -> bool:
-        """Whether the last events before one took much longer than those before the last check, and that weighs."""
-        if number - self._mark[0] < _FIRST_CHECK or worked - self._mark[1] < _SPAN * self._cost:
-            return False
-        slower = self._slower(number, worked)
-        if slower > _SLOWER and worked * self._budget * min(_SOONER * slower, _SOONEST) >= self._cost:
-            return True
-        self._mark = (number, worked)
-        return False
+    @property
+    def _limit(self) -> float:
+        """Seconds that events may take longer than they may before a check is called for."""
+        return _CALLING * self._cost * math.exp2(min(max(self._calls - _FREELY, 0.0), _MOST_CALLS))
 
-    def _slower(self, number: int, worked: float) -> float:
-        """How many times as long the last events before one took as those before the last check; 0: not known."""
-        took = worked - self._mark[1]
-        known = self._pace > 0 and took >= _SPAN * self._cost
-        return took / (self._pace * max(number - self._mark[0], 1)) if known else 0.0
+    def _follow(self, number: int) -> None:
+        """Add up what events before one have taken longer than they may."""
+        (seen, before), now = self._seen, self._clock()
+        self._seen = (number, now)
+        if not self._pace:
+            return
+        self._excess += now - before - _SLOWER * self._pace * (number - seen)
+        if self._excess <= 0.0:
+            self._excess, self._mark = 0.0, (number, self._working())
 
     def lately(self, next_event: int) -> float:
-        """Seconds that an event took since the last look at the clock, or the last check."""
-        return max(0.0, self._working() - self._mark[1]) / max(next_event - self._mark[0], 1)
+        """Seconds that an event took since they became slow, or since the last check if they are not."""
+        number, worked = self._mark if self._excess else (self._last, 0.0)
+        return max(0.0, self._working() - worked) / max(next_event - number, 1)
 
     @property
     def since_check(self) -> float:
@@ -149,23 +144,18 @@ class Cadence:
 
     def slower(self, next_event: int) -> float:
         """How many times as long the last events took as those before the last check, if that is much; else 0."""
-        found = self._slower(next_event, self._working()) if self._every is None else 0.0
-        return found if found > _SLOWER else 0.0
+        if self._every is not None or self._excess < _NEARLY * self._limit:
+            return 0.0
+        return self.lately(next_event) / self._pace
 
-    def patience(self, events: int) -> Patience | None:
-        """How long some events may take, for a plan may no longer fit from one event to the next; None: for ever.
+    def patience(self, events: int) -> float | None:
+        """How many seconds some events may take before the rest of them has to wait for a check; None: for ever.
 
-        That is twice as long as expected, and as much more as it takes to say that events have become slow. In short
-        batches the clock is looked at only where there is no room for more partial matches, unless the one before took
-        longer than expected.
+        For a plan may no longer fit from one event to the next, and a batch may be long.
         """
         if self._every is not None or not self._pace:
             return None
-        expected = self._pace * events
-        looks = 1
-        if expected >= _LONG or self._is_tense:
-            looks = min(max(2, int(expected / _LOOK)), _LOOKS)
-        return Patience(_PATIENT * expected + _SPAN * self._cost, looks)
+        return _SLOWER * self._pace * events + max(self._limit - self._excess, 0.0)
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
@@ -188,46 +178,56 @@ class Cadence:
         came = next_event - self._last
         if came < (_URGENT_CHECK if is_urgent else _FIRST_CHECK):
             return False
+        self._follow(next_event)
         self._due = worked = self._working()
         lacking = self._cost / self._share - worked
-        self._is_called = is_urgent or self._is_slower(next_event, worked)
-        if lacking <= 0 or self._is_called:
+        self._is_called = is_urgent or self._excess > self._limit
+        if lacking <= 0 or self._is_called or self.is_wanted(next_event):
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
+        self.next = self.next if self._wanted is None else min(self.next, self._wanted)
         return False
 
-    def checked(self, next_event: int, seconds: float, *, found: bool = True) -> None:
+    def checked(self, next_event: int, seconds: float, *, found: bool = True, enough: int = 0) -> None:
         """Note that a check has been made, what it took, and whether another plan came of it.
 
-        Statistics are of some windows. Where events have become slow and nothing came of it, it is looked a few times
-        more whether they still are.
+        If it was called, there is another one after `enough` events.
+
+        Where events have become slow, what they took before is what they are measured by for some checks more: another
+        plan may still be made when more is known.
         """
         worked, self._due = self._working() if self._due is None else self._due, None
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
-            if self._following:  # for a few times, where events are still slow by the plan that was found
-                self._turns += 1
-                is_turn = found and pace > _SLOWER * self._pace and self._turns <= _PUZZLED
-            else:  # where each check finds one, there is no reason to hurry
-                self._turns = 0
-                is_turn = found and (self._idle > 0 or self._is_called)
-            self._following = _FOLLOWING if is_turn else max(0, self._following - 1)
-            is_puzzled = not found and 0 < _SLOWER * self._pace < pace and self._puzzled < _PUZZLED
-            self._puzzled = self._puzzled + 1 if is_puzzled else 0
-            if not is_puzzled:
-                self._idle = 0 if found else self._idle + 1
-                if not (self._following and self._pace):  # until then it is what events took before the turn
-                    self._pace = pace
+            is_turn = self._is_called and self._count_call(worked) <= _FREELY + 1
+            is_news = is_turn or self.is_wanted(next_event)
+            self._wanted = next_event + enough if is_turn and enough else None
+            if found and (is_news or (self._idle > 0 and not self._following)):
+                self._following = _FOLLOWING
+            else:  # also where each check finds another plan: there is no reason to hurry
+                self._following = max(0, self._following - 1)
+            self._idle = 0 if found else self._idle + 1
+            if not self._pace or not (is_turn or self._following):
+                self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             wanted = self._cost / self._share * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
+        if self._wanted is not None:
+            self.next = min(self.next, self._wanted)
         self._before += worked
         self._last, self._since, self._worked = next_event, self._clock(), 0.0
-        self._mark = (next_event, 0.0)
-        self._alarm = -math.inf
+        self._excess, self._mark = 0.0, (next_event, 0.0)
+        self._seen = (next_event, self._since)
+
+    def _count_call(self, worked: float) -> float:
+        """How many checks were called of late, with the one that has just been made."""
+        now = self._before + worked
+        self._calls = 1.0 + self._calls * 0.5 ** ((now - self._called) / (_FORGOTTEN * self._cost))
+        self._called = now
+        return self._calls
 
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
@@ -238,8 +238,8 @@ class Cadence:
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
-        state = {"next": self.next, "events": self.events, "last": self._last}
-        state |= {"idle": self._idle, "puzzled": self._puzzled, "following": self._following, "turns": self._turns}
+        state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last, "wanted": self._wanted}
+        state |= {"idle": self._idle, "following": self._following, "calls": self._calls, "called": self._called}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
@@ -248,8 +248,8 @@ class Cadence:
         self.next = min(state["next"], next_event + self.events)
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
         self._before = state.get("before", 0.0)
-        self._idle, self._puzzled = state.get("idle", 0), state.get("puzzled", 0)
-        self._following, self._turns = state.get("following", 0), state.get("turns", 0)
-        self._pace, self._mark = state.get("pace", 0.0), (next_event, self._worked)
+        self._idle, self._following = state.get("idle", 0), state.get("following", 0)
+        self._calls, self._called = state.get("calls", 0.0), state.get("called", 0.0)
+        self._pace, self._wanted = state.get("pace", 0.0), state.get("wanted")
         self._since = self._clock()
-        self._seen, self._alarm = (next_event, self._since), -math.inf
+        self._excess, self._mark, self._seen = 0.0, (next_event, self._worked), (next_event, self._since)

@@ -29,7 +29,6 @@ from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
 from ensue.runtime.assembly import Store
 from ensue.runtime.blocks import MatchBlock
-from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.compiling import (
     Queries,
@@ -299,7 +298,7 @@ class Engine(Fed):
             return self._take(batch, until)[0]
         return self._loop.take(batch, until, self._take, self._check_plans)
 
-    def _take(self, batch: EventBatch, until: int | None, patience: Patience | None = None) -> tuple[Matches, int]:
+    def _take(self, batch: EventBatch, until: int | None, patience: float | None = None) -> tuple[Matches, int]:
         """Take events in; how many of them: with patience a single query may stop at one, and time there."""
         assert self._rows is not None and self.schema is not None
         self._count_singles()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from ensue.runtime import layout as at
 from ensue.runtime.arena import SMALLEST, header, index_room, larger, new_arena, resized, rows_of
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
-from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.decoding import decode, written
 from ensue.runtime.pool import LARGE, Pool
@@ -33,6 +31,8 @@ from ensue.runtime.strings import StringTable
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
+_ENOUGH = 1 << 19
+"""After how many rows that were looked at the clock is, where a batch may not take for ever: a millisecond or so."""
 NO_RANKS = np.zeros(1, dtype=np.int64)
 
 
@@ -70,9 +70,7 @@ class Evaluator:
         """A name for the assembled plan: states of equal digest fit each other's evaluators."""
         return hashlib.blake2b(self.assembly.program.tobytes(), digest_size=16).hexdigest()
 
-    def new_state(
-        self, common: CommonLeaves | None = None, first: int | None = None, *, room: int = SMALLEST
-    ) -> State:
+    def new_state(self, common: CommonLeaves | None = None, first: int | None = None, *, room: int = SMALLEST) -> State:
         """The state before the first event, or before the event of a number if common leaves hold events already.
 
         Stores have `room` for so many rows, a power of two, before they must grow.
@@ -122,37 +120,30 @@ class Evaluator:
         prepared = prepare(self.assembly, reading)
         return self.run_rows(state, prepared.columns, prepared.rows, self.ranks(reading.strings))
 
-    def step_within(self, state: State, reading: Reading, patience: Patience) -> tuple[list[MatchBlock], int]:
-        """Take a batch in by parts, as many as patience allows: the matches, and how many of the events were taken."""
+    def step_within(self, state: State, reading: Reading, patience: float) -> tuple[list[MatchBlock], int]:
+        """Take a batch in, or as much of it as so many seconds allow: the matches, and how many events were taken."""
         from ensue.runtime.kernels.step import step
 
         prepared = prepare(self.assembly, reading)
-        program, ranks, columns, rows = (
-            self.assembly.program,
-            self.ranks(reading.strings),
-            prepared.columns,
-            prepared.rows,
-        )
-        size = max(1, rows // patience.looks)
-        stop = min(size, rows)
-        end = time.thread_time() + patience.seconds if patience.looks > 1 else math.inf
-        before = self.seconds[0]
+        columns, stop = prepared.columns, prepared.rows
+        program, ranks = self.assembly.program, self.ranks(reading.strings)
+        before, end = self.seconds[0], time.thread_time() + patience
 
         def call(arena: Int64s, out: Int64s) -> int:
             nonlocal stop
-            if self.seconds[0] - before > patience.seconds:  # it has been called, and lacked room: that row is the last
+            if self.seconds[0] - before > patience:  # it has been called, and lacked room: that row is the last
                 stop = min(stop, int(arena[at.S_ROW]) + 1)
-                return int(step(program, arena, ranks, columns, out, stop))
-            while (status := step(program, arena, ranks, columns, out, stop)) == at.DONE and stop < rows:
+            while (status := step(program, arena, ranks, columns, out, stop)) == at.LOOKED:
                 if time.thread_time() > end:
-                    break
-                stop = min(stop + size, rows)
+                    stop = int(arena[at.S_ROW])
+                    return at.DONE
             return int(status)
 
-        state.arena[at.S_ROW] = 0
+        state.arena[at.S_ROW], state.arena[at.S_ENOUGH] = 0, _ENOUGH
         found = self._drive(state, call)
+        state.arena[at.S_ENOUGH] = 0
         batch = reading.batch
-        return found, len(batch) if stop == rows else batch.place(int(columns[at.T_SEQ, stop]))
+        return found, len(batch) if stop == prepared.rows else batch.place(int(columns[at.T_SEQ, stop]))
 
     def ranks(self, strings: StringTable) -> Int64s:
         """The order of strings, for conditions that compare them."""

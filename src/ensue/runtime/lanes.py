@@ -20,7 +20,6 @@ from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
 from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.blocks import MatchBlock, first_events, select_matches
-from ensue.runtime.cadence import Patience
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.layout import NULL
@@ -29,8 +28,8 @@ from ensue.runtime.rows import RowStore
 from ensue.runtime.strings import StringTable
 
 Method: TypeAlias = Literal["replay", "side by side"]
-_REPLAY, _LOOKS = 0.05, 64
-"""Seconds that it may always take to go through events again, and how often the clock is looked at in a batch."""
+_REPLAY = 0.05
+"""Seconds that it may always take to go through events again."""
 
 
 class Swapped(NamedTuple):
@@ -110,8 +109,8 @@ class Lane:
             found += [holding_old(block, old.first) for block in old.evaluator.step(old.state, reading)]
         return found
 
-    def step_within(self, reading: Reading, patience: Patience) -> tuple[list[MatchBlock], int]:
-        """Take a batch in, or as much of it as patience allows: the matches, and how many events that was."""
+    def step_within(self, reading: Reading, patience: float) -> tuple[list[MatchBlock], int]:
+        """Take a batch in, or as much of it as so many seconds allow: the matches, and how many events that was."""
         return self.evaluator.step_within(self.state, reading, patience)
 
     def advance(self, now: int, strings: StringTable, *, ended: bool = False) -> list[MatchBlock]:
@@ -194,9 +193,8 @@ def _replayed(
     again = unlimited(evaluator)
     end = time.thread_time() + seconds
     for batch in recent:
-        patience = Patience(end - time.thread_time(), 1 if seconds == math.inf else _LOOKS)
         try:
-            _, taken = again.step_within(state, Reading(batch, evaluator.schema, strings), patience)
+            _, taken = again.step_within(state, Reading(batch, evaluator.schema, strings), end - time.thread_time())
         except LimitError:
             if seconds == math.inf:
                 raise

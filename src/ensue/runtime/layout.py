@@ -27,6 +27,8 @@ S_RUN = 13  # cursor of the run kernel
 S_CREATED = 14  # partial matches stored so far
 S_ROOM = 15  # words of the output block
 S_STRIDE = 16  # words of one of its columns, where it is written by columns: records without a head (see P_HEAD)
+S_LOOKED = 17  # stored rows that were looked at since the kernel was called
+S_ENOUGH = 18  # after how many of them it comes back at the next event (LOOKED); 0: never
 GLOBALS = 32
 
 MAX_SOURCES = 72
@@ -309,4 +311,4 @@ INSTRUCTION = 5
 ROLE_CURRENT, ROLE_PREVIOUS, ROLE_FIRST, ROLE_LAST = range(4)
 
 # -- what a kernel returns -------------------------------------------------------------------------------------------
-DONE, OUTPUT_FULL, STORE_FULL = range(3)
+DONE, OUTPUT_FULL, STORE_FULL, LOOKED = range(4)

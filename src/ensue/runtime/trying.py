@@ -15,15 +15,14 @@ from dataclasses import dataclass, replace
 
 from ensue.errors import LimitError
 from ensue.events.batch import EventBatch
-from ensue.runtime.cadence import Patience
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
 _FIRST, _LARGEST = 128, 2048
 """Events of the first part, and of the largest; each is twice as long as the one before, or half if that was slow."""
-_PATIENCE = Patience(1e-2, 64)
-"""How long a plan may take for a part: one that is left in the middle tells enough, and all that are cannot go on."""
+_PATIENCE = 1e-2
+"""Seconds that a plan may take for a part: one that is left in it tells enough, and all that are cannot go on."""
 _ENOUGH = 5e-3
 """Seconds of the processor after which it is known which plan is quicker."""
 _MOST, _MOST_SHARE, _SPARE = 8e-2, 0.25, 0.03

@@ -110,9 +110,14 @@ class Watcher:
         """Whether the types of some new events come much more or less often than at the last look."""
         return "_collector" in self.__dict__ and self._collector.has_changed(batch)
 
-    def turn(self, *, just_now: bool = False) -> None:
-        """Take the stream for another one, since a while or since just now: what was before tells little of it."""
-        self._collector.turn(just_now=just_now)
+    @property
+    def enough(self) -> int:
+        """How many events fill the states of plans and let them race."""
+        return _TRIED + self._collector.expect(self._window)
+
+    def turn(self, since: int | None = None, *, just_now: bool = False) -> None:
+        """Take the stream for another one, since a time, a while ago or just now: what was before tells little."""
+        self._collector.turn(since, just_now=just_now)
 
     def look_closely(self) -> Statistics:
         """The statistics of the last look, with what conditions imply."""

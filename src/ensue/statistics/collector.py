@@ -162,6 +162,7 @@ class Collector:
         self._since = 0  # how many events have been counted since the stream changed, as far as is known
         self._turned: int | None = None  # the time from which on it is the stream that it is now; None: not known
         self._is_turning = False  # that was just before the events that are counted next end
+        self._other_since: int | None = None  # that was then, as is known of events that have not been counted
         if isinstance(window, Reach) or window is None:
             window = math.inf if self._within is None else max(1.0, self._shortest())
         back = math.ceil(window) if math.isfinite(window) else None
@@ -191,13 +192,17 @@ class Collector:
         assert self._reach is not None and self._within is not None
         return self._reach.windows * self._within
 
-    def turn(self, *, just_now: bool = False) -> None:
+    def turn(self, since: int | None = None, *, just_now: bool = False) -> None:
         """Take the stream for another one: what was before the statistics that are known tells little of it.
 
-        If that was `just_now`, these do neither, nor the first of the events that have not been looked at; but not if
-        it has been taken for another one a few windows ago: to begin again and again is to know nothing.
+        If it is known `since` when, nothing before that does. If it was `just_now`, these do not either, nor the first
+        of the events that have not been looked at; but not if it has been taken for another one a few windows ago: to
+        begin again and again is to know nothing.
         """
         self._since = 0
+        if since is not None:
+            self._other_since = since
+            return
         latest, window = self._rates.latest, self._rates.window
         if self._reach is None or self._within is None or latest is None or window is None:
             return
@@ -251,7 +256,11 @@ class Collector:
             span = int(end[-1]) - int(end[0]) + 1
             self._is_turning |= self._has_changed(codes, names, span)
             least = self._reach.events * len(self._rates.counts)
-            if self._is_turning:
+            if self._other_since is not None:
+                self._fit_window(number, span, max(1, int(end[-1]) - self._other_since + 1), least)
+                self._since, self._turned, self._is_turning = 0, self._other_since, False
+                self._other_since = None
+            elif self._is_turning:
                 self._fit_window(number, span, 1.0, least)
                 assert self._rates.window is not None
                 self._since, self._turned, self._is_turning = 0, int(end[-1]) - self._rates.window + 1, False
@@ -278,6 +287,11 @@ class Collector:
             if abs(counts.get(name, 0) - expected) > _CHANGED * expected + _SURELY * deviation:
                 return True
         return False
+
+    def expect(self, time: float) -> int:
+        """How many events are expected in a time."""
+        latest = self._rates.latest
+        return 0 if latest is None else math.ceil(time * sum(rate.value for rate in self._rates.at(latest).values()))
 
     def _fit_window(self, number: int, span: int, shortest: float, least: int) -> None:
         """Look back at least `shortest`, and so far that there are `least` events, before some are counted."""
@@ -510,7 +524,7 @@ class Collector:
             "chunks": self._chunks,
             "events": self._events,
             "since": self._since,
-            "turned": [self._turned, self._is_turning],
+            "turned": [self._turned, self._is_turning, self._other_since],
             "rates": self._rates.dump(),
             "passing": {name: [one.seen.dump(), one.passed.dump(), one.last] for name, one in self._passing.items()},
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
@@ -544,7 +558,7 @@ class Collector:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
         self._since = int(state.get("since", 0))
-        self._turned, self._is_turning = state.get("turned", (None, False))
+        self._turned, self._is_turning, self._other_since = (*state.get("turned", (None, False)), None)[:3]
         self._chunks, self._events, self._implied, self._together = chunks, events, implied, together
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 

@@ -31,6 +31,7 @@ from ensue.runtime.layout import (
     MOST_WORDS,
     PREDICATE_RECORD,
     REFERENCE_RECORD,
+    S_LOOKED,
     S_MATCHES,
     S_STRIDE,
     SOURCE_ROW,
@@ -173,6 +174,7 @@ def emit_pairs(P, S, F, O, program, step, depth):  # type: ignore[no-untyped-def
                 low = first_after(S, below, low, high, S[lower + row])
             if low >= high:
                 continue
+            S[S_LOOKED] += high - low
             block = low - 64
         going = False
         first = m

@@ -44,6 +44,7 @@ from ensue.runtime.layout import (
     REF_FIRST_BEGIN,
     REF_SOURCE,
     REFERENCE_RECORD,
+    S_LOOKED,
     SOURCE_ROW,
     SOURCE_STORE,
     ST_CHAIN_COLUMN,
@@ -88,6 +89,7 @@ def enter(P, S, step, depth):  # type: ignore[no-untyped-def]
         high = first_at_least(S, header, low, high, reference(P, S, P[step + ST_UPPER] + k * REFERENCE_RECORD))
     for k in range(P[step + ST_LOWERS]):
         low = first_after(S, header, low, high, reference(P, S, P[step + ST_LOWER] + k * REFERENCE_RECORD))
+    S[S_LOOKED] += max(high - low, 0)
     S[SOURCE_STORE + depth] = store
     S[DEPTH_LOW + depth] = low
     S[DEPTH_HIGH + depth] = high

@@ -37,6 +37,7 @@ from ensue.runtime.layout import (
     L_USES,
     LEAF_RECORD,
     LEAF_SEQ,
+    LOOKED,
     NULL,
     OUTPUT_FULL,
     P_ATTRIBUTES,
@@ -55,7 +56,9 @@ from ensue.runtime.layout import (
     S_DEADLINE,
     S_DEPTH,
     S_ENDED,
+    S_ENOUGH,
     S_LEAF,
+    S_LOOKED,
     S_NOW,
     S_OUT,
     S_PHASE,
@@ -208,13 +211,15 @@ def store_event(P, S, leaf):  # type: ignore[no-untyped-def]
 
 @kernel
 def step(program, state, ranks, batch, output, rows):  # type: ignore[no-untyped-def]
-    """Work through the first `rows` rows of a batch; DONE, or what is lacking to go on from where S says.
+    """Work through the first `rows` rows of a batch; DONE, or why not, to go on from where S says.
 
     P: program, S: state, F: the state as floats, R: ranks of strings, B: batch columns by row, O: output block.
     """
     P, S, F, R, B, O = words(program), words(state), floats(state), words(ranks), words(batch), words(output)
     S[S_ROOM] = len(output)
     S[S_STRIDE] = column_stride(len(output), P[P_WIDTH])
+    S[S_LOOKED] = 0
+    enough = S[S_ENOUGH] if S[S_ENOUGH] > 0 else LATEST
     stride = batch.shape[1]
     row = S[S_ROW]
     while row < rows:
@@ -258,6 +263,8 @@ def step(program, state, ranks, batch, output, rows):  # type: ignore[no-untyped
         S[S_PHASE] = 0
         row += 1
         S[S_ROW] = row
+        if S[S_LOOKED] >= enough and row < rows:
+            return LOOKED
     return DONE
 
 
