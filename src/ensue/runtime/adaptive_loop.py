@@ -110,8 +110,9 @@ class AdaptiveLoop:
         is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
         if cadence.is_glance and (changed := [one for one in self._watchers if one.has_changed(batch)]):
             for watcher in changed:
-                watcher.turn(int(batch.end[0]))
-            cadence.want(batch.first + self._enough)
+                watcher.turn(int(batch.end[-1]))
+            cadence.turn()
+            cadence.want(batch.first + end + self._enough)
             is_far = False
         found = []
         while True:
@@ -123,6 +124,8 @@ class AdaptiveLoop:
             is_urgent = taken < len(part)
             if is_urgent or not is_far:
                 part = part.slice(0, taken) if is_urgent else part
+                if is_urgent and any(watcher.has_changed(part) for watcher in self._watchers):
+                    cadence.turn()
                 for adapter in self.adapters.values():
                     adapter.watcher.observe(part)
                 if cadence.is_due(part.first + taken, is_urgent=is_urgent):

@@ -23,10 +23,12 @@ _FOLLOWING, _SOON = 1, 4.0
 plan was made when little was known of what has changed."""
 _SLOWER = 1.5
 """How many times as long as before events may take; what they take beyond that adds up until it calls for a check."""
-_CALLING, _FREELY, _MOST_CALLS = 2.5, 2.0, 8.0
-"""How many times a check's cost that may be; twice as much for each of the last checks that were called so, but for
-the first ones, and at most for so many."""
-_FORGOTTEN = 100.0
+_CALLING, _UNSEEN = 2.5, 3.0
+"""How many times a check's cost that may be where the stream is seen to have changed; and how many times as much where
+it is not."""
+_FREELY, _MOST_CALLS = 3.0, 8.0
+"""It is twice as much for each check that was called so of late, but for the first ones, and at most for so many."""
+_FORGOTTEN = 60.0
 """How many times a check's cost has to be worked until such a check counts half."""
 _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
@@ -65,6 +67,7 @@ class Cadence:
         self._idle = 0  # checks that found nothing, since the last that did
         self._following = 0  # checks that are to come soon
         self._wanted: int | None = None  # the number of the event before which one is to come in any case
+        self._is_other = False  # the stream was seen to have changed since the last check
         self._is_called = False  # the last check came before its time
         self._calls = 0.0  # how many did of late
         self._called = 0.0  # seconds up to the last of them
@@ -79,6 +82,10 @@ class Cadence:
     def _share(self) -> float:
         """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
         return self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
+
+    def turn(self) -> None:
+        """The stream is seen to have changed: if events are slow, that is why."""
+        self._is_other = True
 
     def want(self, number: int) -> None:
         """Let a check come before the event of that number: then enough will be known of what has changed."""
@@ -109,18 +116,22 @@ class Cadence:
         if stop + reach > self.next or stop - first > _LONGEST:
             return False
         worked = self._working()
-        if worked * self._share >= self._cost or self._excess > self._limit:
-            return False
         now = self._seen[1]
-        self.is_glance = self._wanted is None and worked >= self._limit and now >= self._glance
+        is_time = worked >= self._limit and now >= self._glance
+        self.is_glance = not self._is_other and (is_time or self._excess > self._limit)
         if self.is_glance:
             self._glance = now + _GLANCE
-        return True
+        return worked * self._share < self._cost and not self._is_slow
 
     @property
     def _limit(self) -> float:
-        """Seconds that events may take longer than they may before a check is called for."""
+        """Seconds that events may take longer than they may, where the stream is seen to have changed."""
         return _CALLING * self._cost * math.exp2(min(max(self._calls - _FREELY, 0.0), _MOST_CALLS))
+
+    @property
+    def _is_slow(self) -> bool:
+        """Whether they have taken so much longer that a check is called for."""
+        return self._excess > (1.0 if self._is_other else _UNSEEN) * self._limit
 
     def _follow(self, number: int) -> None:
         """Add up what events before one have taken longer than they may."""
@@ -149,13 +160,14 @@ class Cadence:
         return self.lately(next_event) / self._pace
 
     def patience(self, events: int) -> float | None:
-        """How many seconds some events may take before the rest of them has to wait for a check; None: for ever.
+        """How many seconds some events may take before it is looked whether the rest has to wait; None: for ever.
 
         For a plan may no longer fit from one event to the next, and a batch may be long.
         """
         if self._every is not None or not self._pace:
             return None
-        return _SLOWER * self._pace * events + max(self._limit - self._excess, 0.0)
+        times = _UNSEEN if self._excess > self._limit and not self._is_other else 1.0
+        return _SLOWER * self._pace * events + max(times * self._limit - self._excess, 0.0)
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.
@@ -171,7 +183,7 @@ class Cadence:
     def is_due(self, next_event: int, *, is_urgent: bool = False) -> bool:
         """Whether a check is to be made now: enough events have come, or its cost is a small share of the time.
 
-        It is also if it `is_urgent`, for events took longer than they may.
+        If it `is_urgent`, for events took longer than they may, few of them are enough.
         """
         if self._every is not None:
             return next_event >= self.next
@@ -181,7 +193,7 @@ class Cadence:
         self._follow(next_event)
         self._due = worked = self._working()
         lacking = self._cost / self._share - worked
-        self._is_called = is_urgent or self._excess > self._limit
+        self._is_called = self._is_slow
         if lacking <= 0 or self._is_called or self.is_wanted(next_event):
             return True
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
@@ -219,7 +231,7 @@ class Cadence:
             self.next = min(self.next, self._wanted)
         self._before += worked
         self._last, self._since, self._worked = next_event, self._clock(), 0.0
-        self._excess, self._mark = 0.0, (next_event, 0.0)
+        self._excess, self._mark, self._is_other = 0.0, (next_event, 0.0), False
         self._seen = (next_event, self._since)
 
     def _count_call(self, worked: float) -> float:
