@@ -128,6 +128,12 @@ class Condition:
     comparison: tuple[str, Load, Load] | None = None
     guarded: frozenset[str] = frozenset()
     via: frozenset[str] = frozenset()
+    loads: tuple[tuple[str, Column], ...] = field(init=False, repr=False, compare=False)  # what it reads of whom
+
+    def __post_init__(self) -> None:
+        reading = (one for one in self.code if isinstance(one, Load | Fold))
+        loads = {(one.variable, one.column): None for one in reading if isinstance(one.column, Column)}
+        object.__setattr__(self, "loads", tuple(loads))
 
     @property
     def lists(self) -> frozenset[str]:
@@ -341,9 +347,8 @@ def columns_in(conditions: Iterable[Condition], name: str) -> list[Column]:
     """The columns of a variable that conditions use."""
     used: dict[Column, None] = {}
     for condition in conditions:
-        for instruction in condition.code:
-            column = getattr(instruction, "column", None)
-            if isinstance(column, Column) and getattr(instruction, "variable", None) == name:
+        for variable, column in condition.loads:
+            if variable == name:
                 used[column] = None
     return list(used)
 

@@ -27,7 +27,8 @@ _CALLING, _UNSEEN = 2.5, 3.0
 """How many times a check's cost that may be where the stream is seen to have changed; and how many times as much where
 it is not."""
 _FREELY, _MOST_CALLS = 3.0, 8.0
-"""It is twice as much for each check that was called so of late, but for the first ones, and at most for so many."""
+"""It is twice as much for each check that was called so of late, but for the first ones (twice as many where the stream
+is seen to have changed), and at most for so many."""
 _FORGOTTEN = 60.0
 """How many times a check's cost has to be worked until such a check counts half."""
 _NEARLY = 0.9
@@ -117,21 +118,22 @@ class Cadence:
             return False
         worked = self._working()
         now = self._seen[1]
-        is_time = worked >= self._limit and now >= self._glance
-        self.is_glance = not self._is_other and (is_time or self._excess > self._limit)
+        is_time = worked >= self._limit() and now >= self._glance
+        self.is_glance = not self._is_other and (is_time or self._excess > self._limit())
         if self.is_glance:
             self._glance = now + _GLANCE
         return worked * self._share < self._cost and not self._is_slow
 
-    @property
-    def _limit(self) -> float:
-        """Seconds that events may take longer than they may, where the stream is seen to have changed."""
-        return _CALLING * self._cost * math.exp2(min(max(self._calls - _FREELY, 0.0), _MOST_CALLS))
+    def _limit(self, *, is_other: bool = True) -> float:
+        """Seconds that events may take longer than they may, where the stream is seen to have changed, or is not."""
+        calls = self._calls - (2.0 * _FREELY if is_other else _FREELY)
+        times = _CALLING if is_other else _CALLING * _UNSEEN
+        return times * self._cost * math.exp2(min(max(calls, 0.0), _MOST_CALLS))
 
     @property
     def _is_slow(self) -> bool:
         """Whether they have taken so much longer that a check is called for."""
-        return self._excess > (1.0 if self._is_other else _UNSEEN) * self._limit
+        return self._excess > self._limit(is_other=self._is_other)
 
     def _follow(self, number: int) -> None:
         """Add up what events before one have taken longer than they may."""
@@ -155,7 +157,7 @@ class Cadence:
 
     def slower(self, next_event: int) -> float:
         """How many times as long the last events took as those before the last check, if that is much; else 0."""
-        if self._every is not None or self._excess < _NEARLY * self._limit:
+        if self._every is not None or self._excess < _NEARLY * self._limit():
             return 0.0
         return self.lately(next_event) / self._pace
 
@@ -166,8 +168,8 @@ class Cadence:
         """
         if self._every is not None or not self._pace:
             return None
-        times = _UNSEEN if self._excess > self._limit and not self._is_other else 1.0
-        return _SLOWER * self._pace * events + max(times * self._limit - self._excess, 0.0)
+        limit = self._limit(is_other=self._is_other or self._excess <= self._limit())
+        return _SLOWER * self._pace * events + max(limit - self._excess, 0.0)
 
     def cut(self, first: int, stop: int) -> int:
         """Where to end a part of the events from number `first` to before `stop`, so that a check can be made there.

@@ -292,10 +292,11 @@ class TriggeredSearch:
     def _place_conditions(self, step: StepParts, fresh: frozenset[str]) -> None:
         """Conditions without lists that the fresh variables complete, decided on the step's candidates."""
         remaining = []
+        known = frozenset(self.bound)
         for condition in self.open:
-            if condition.lists or not condition.variables <= self.bound.keys() or not condition.variables & fresh:
+            if condition.variables.isdisjoint(fresh) or not condition.variables <= known or condition.lists:
                 remaining.append(condition)
-            elif not condition.via or not condition.via <= self.bound.keys():
+            elif not condition.via or not condition.via <= known:
                 self._decide_on_candidate(step, condition, fresh, self.bound)
         self.open = remaining
         self._place_marks(step, fresh)
@@ -341,8 +342,9 @@ class TriggeredSearch:
     def _settle(self, step: StepParts, depth: int) -> None:
         """What can be decided once a step is bound: conditions on lists, negations; then what is stored."""
         remaining = []
+        known = frozenset(self.bound)
         for condition in self.open:
-            if not condition.variables <= self.bound.keys():
+            if not condition.variables <= known:
                 remaining.append(condition)
             elif not condition.variables & self.program.empty:
                 step.afters.append(self.a.condition(condition, self.bound))
