@@ -12,6 +12,7 @@ from adaptive_results import (
     INVARIANTS,
     MEASURES,
     METHODS,
+    TWIN,
     CellResult,
     adapting,
     average,
@@ -72,6 +73,7 @@ def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], invert
         best = [min(cell.behind(method) for method in INVARIANTS) for cell in cells]
         told = f"{sum(share <= NEAR for share in best)} of {len(cells)} cells; {average(best):.1%} behind on average"
         rows.append((f"{part}: the best of these three first of all, or within 3 %", _met(max(best) <= NEAR), told))
+        rows += _of_twins(part, [cell for cell in cells if cell.has_twin])
         told = f"{average(c.noise for c in cells):.1%} on average, {max(c.noise for c in cells):.1%} at most"
         rows.append((f"{part}: noise, by how much two runs of a method differ", "", told))
         stopped = sum(cell.of("static").is_stopped for cell in cells)
@@ -94,6 +96,22 @@ def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], invert
         told = f"{times:.1f} times as fast"
         rows.append((f"rates that invert, {run['planner']}: five times as fast after it", _met(times >= 5), told))
     return Grid("What was aimed at", ("aim", "met", "measured"), tuple(rows))
+
+
+def _of_twins(part: str, cells: list[CellResult]) -> Iterator[tuple[str, str, str]]:
+    """What chance does: the default against itself, and its twin in its place."""
+    if not cells:
+        return
+    chance = sorted(cell.chance for cell in cells)
+    told = f"{average(chance):.1%} on average, {chance[len(chance) // 2]:.1%} in the median; more than 3 % in "
+    told += f"{sum(one > NEAR for one in chance)} of {len(cells)} cells"
+    yield f"{part}: by how much the default and its twin differ", "", told
+    behind = {method: [cell.behind(method) <= NEAR for cell in cells] for method in (DEFAULT, TWIN)}
+    told = f"{sum(behind[TWIN])} of {len(cells)} cells; one of the two in {sum(map(max, *behind.values()))}"
+    yield f"{part}: the twin in its place first of all, or within 3 %", "", told
+    allowed = sum(cell.behind(DEFAULT) <= NEAR + cell.chance for cell in cells)
+    told = f"{allowed} of {len(cells)} cells"
+    yield f"{part}: the default within 3 % and what it differs from its twin", _met(allowed == len(cells)), told
 
 
 def _met(is_met: bool) -> str:
@@ -262,7 +280,7 @@ def _by_size(part: str, cells: list[CellResult]) -> Iterator[Grid]:
 def _behind(part: str, cells: Sequence[CellResult]) -> Grid:
     rows = []
     for cell in cells:
-        first = max(cell.outcomes, key=lambda one: one.rate)
+        first = max(map(cell.of, METHODS), key=lambda one: one.rate)
         best = min(INVARIANTS, key=cell.behind)
         if cell.behind(DEFAULT) > NEAR:
             told = [f"{cell.behind(m):.1%} ({cell.of(m).replaced})" for m in INVARIANTS]

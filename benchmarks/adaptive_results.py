@@ -13,6 +13,8 @@ METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_av
 INVARIANTS = METHODS[3:]
 DEFAULT = "invariant, tuned"
 """What the engine does if one says no more than adapt=True."""
+TWIN = "invariant, tuned, twin"
+"""The same once more, as if it were another method: by how much it differs is chance."""
 
 
 NOISE = 0.02
@@ -44,7 +46,7 @@ class CellResult:
 
         One that was stopped, far behind, is not the fastest, though of its rate it is only known what it is below.
         """
-        rivals = METHODS if static else METHODS[1:]
+        rivals = [TWIN if method == TWIN and one == DEFAULT else one for one in METHODS[not static :]]
         rates = [one.rate for one in map(self.of, rivals) if not one.is_stopped or one.method == method]
         found = 1 - self.of(method).rate / max(rates)
         return max(found, 1 - 1 / HOPELESS) if self.of(method).is_stopped else found
@@ -54,6 +56,17 @@ class CellResult:
         """By what share the runs of one method differ, on average over those that were not stopped."""
         found = [one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped]
         return average(found) if found else 0.0
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether the default took part twice."""
+        return any(one.method == TWIN for one in self.outcomes)
+
+    @property
+    def chance(self) -> float:
+        """By what share the default and its twin differ."""
+        rates = [self.of(method).rate for method in (DEFAULT, TWIN)]
+        return max(rates) / min(rates) - 1
 
     @property
     def name(self) -> str:

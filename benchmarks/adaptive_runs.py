@@ -77,7 +77,7 @@ def invariants(distance: Distance) -> Decision:
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:
-    """The methods that are compared; None is a plan that stays."""
+    """The methods that are compared; None is a plan that stays. The default has a twin: only chance tells them apart."""
     return {
         "static": None,
         "unconditional": Unconditional(),
@@ -85,6 +85,7 @@ def methods(t: float, d: float) -> dict[str, Decision | None]:
         "invariant": invariants(ConstantDistance(d)),
         "invariant, d_avg": invariants(AverageDistance()),
         "invariant, tuned": invariants(TunedDistance(start=0.1)),
+        "invariant, tuned, twin": invariants(TunedDistance(start=0.1)),
     }
 
 
