@@ -77,7 +77,7 @@ def invariants(distance: Distance) -> Decision:
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:
-    """The methods that are compared; None is a plan that stays. The default has a twin: only chance tells them apart."""
+    """The methods that are compared; None is a plan that stays. The default has a twin: chance tells them apart."""
     return {
         "static": None,
         "unconditional": Unconditional(),

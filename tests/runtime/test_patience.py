@@ -10,21 +10,30 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue.errors import LimitError
 from ensue.planning.plan import Plan, left_deep
+from ensue.runtime import evaluator, layout
 from ensue.runtime.adapting import Adapter
-from ensue.runtime.cadence import Cadence, Patience
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.engine import Engine
 from ensue.testing.random_queries import random_case
 
 
-def impatient(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
-    """Let each batch be left at the first look at the clock."""
-    monkeypatch.setattr(Cadence, "patience", lambda *_: Patience(0.0, looks))
+def impatient(monkeypatch: pytest.MonkeyPatch, enough: int = 1 << 19) -> None:
+    """Let each batch be left at the first look at the clock, after so many rows that were looked at."""
+    monkeypatch.setattr(Cadence, "patience", lambda *_: 0.0)
+    monkeypatch.setattr(evaluator, "_ENOUGH", enough)
 
 
-@pytest.mark.parametrize("looks", [1, 2, 5])
-def test_a_batch_that_is_left_anywhere_gives_the_same_matches(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
-    impatient(monkeypatch, looks)
+def check_if_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a check come where a batch is left, and nowhere else."""
+    monkeypatch.setattr(Cadence, "is_far", lambda *_: True)
+    monkeypatch.setattr(Cadence, "is_due", lambda _, number, *, is_urgent=False: is_urgent and number >= 256)
+
+
+@pytest.mark.parametrize("enough", [1, 7, 1 << 19])
+def test_a_batch_that_is_left_anywhere_gives_the_same_matches(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
+    impatient(monkeypatch, enough)
     monkeypatch.setattr(Cadence, "is_due", lambda *_, **__: True)
     done = seed = 0
     while done < 60:
@@ -55,18 +64,18 @@ ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
 
 
 def test_the_rest_of_a_batch_waits_for_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch, 2)
+    impatient(monkeypatch, 20_000)
+    check_if_urgent(monkeypatch)
     engine = ensue.compile(ALL, plan=Plan((left_deep("cba", stored=True),)), adapt=ensue.Adaptation(tried=False))
-    monkeypatch.setattr(Cadence, "is_far", lambda *_: True)
     engine.push(rare_first(6_000))
-    (place,) = (entry.at for entry in engine.journal if entry.replaced)
-    assert 256 <= place < 4_000, "by the middle, or soon after it"
+    place = next(entry.at for entry in engine.journal if entry.replaced)
+    assert 255 <= place < 1_000, "soon after so many rows were looked at"
 
 
 def test_a_batch_is_left_where_partial_matches_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is not looked at before: a plan that no longer fits shows by what it holds."""
-    impatient(monkeypatch, 1)
-    monkeypatch.setattr(Cadence, "is_far", lambda *_: True)
+    impatient(monkeypatch)
+    check_if_urgent(monkeypatch)
     engine = ensue.compile(ALL, plan=Plan((left_deep("cba", stored=True),)), adapt=ensue.Adaptation(tried=False))
     found = engine.push(rare_first(6_000))
     places = [entry.at for entry in engine.journal if entry.replaced]
@@ -75,8 +84,8 @@ def test_a_batch_is_left_where_partial_matches_have_no_room(monkeypatch: pytest.
 
 
 def test_several_queries_take_a_batch_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    impatient(monkeypatch, 2)
-    monkeypatch.setattr(Cadence, "is_far", lambda *_: True)
+    impatient(monkeypatch, 1)
+    check_if_urgent(monkeypatch)
     two = f"QUERY one {ALL}; QUERY two {ALL}"
     engine = ensue.compile(two, adapt=True)
     found = engine.push(rare_first(6_000))
@@ -84,17 +93,35 @@ def test_several_queries_take_a_batch_to_its_end(monkeypatch: pytest.MonkeyPatch
     assert len(found) + len(engine.flush()) == 2 * len(ensue.run(rare_first(6_000), ALL))
 
 
-def test_patience_is_what_events_took_before_and_some_more() -> None:
+def test_who_has_gone_over_a_limit_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes the kernel come back is not left in the state."""
+    impatient(monkeypatch, 1)
+    few = ensue.Options(max_partial_matches=100)
+    plan = Plan((left_deep("cba", stored=True),))
+    engine = ensue.compile(ALL, plan=plan, adapt=ensue.Adaptation(tried=False), options=few)
+    with pytest.raises(LimitError):
+        engine.push(rare_first(6_000))
+    ((_, state),) = engine._pairs()
+    assert state.arena[layout.S_ENOUGH] == 0
+
+
+def test_patience_is_what_events_may_take_and_what_a_check_costs() -> None:
     clock = [0.0]
     cadence = Cadence(None, 0.01, lambda: clock[0])
     assert cadence.patience(1_000) is None, "nothing is known yet"
-    cadence._pace, cadence._cost = 2e-6, 2e-3
-    for number, took in ((1_000, 0.002), (2_000, 0.002)):
+    cadence._pace, cadence._cost, cadence.next = 2e-6, 2e-3, 1_000_000
+    cadence.is_far(0, 1_000, 0)
+    for number, took in ((1_000, 0.002), (2_000, 0.003), (3_000, 0.001)):
         clock[0] += took
         cadence.is_far(number, number + 1_000, 0)
-        assert cadence.patience(1_000) == Patience(pytest.approx(0.014), 1), "as expected"  # type: ignore[arg-type]
-    clock[0] += 0.004
-    cadence.is_far(3_000, 4_000, 0)
-    assert cadence.patience(1_000) == Patience(pytest.approx(0.014), 2), "unless"  # type: ignore[arg-type]
-    assert cadence.patience(10_000) == Patience(pytest.approx(0.05), 16)  # type: ignore[arg-type]
+        assert cadence.patience(1_000) == pytest.approx(1.5 * 0.002 + 2.5 * 0.002), "as expected"
+    clock[0] += 0.005  # of which 0.002 are too much
+    cadence.is_far(4_000, 5_000, 0)
+    assert cadence.patience(1_000) == pytest.approx(0.003 + 0.005 - 0.002)
+    clock[0] += 0.007  # what is too much would call for a check, if the stream were seen to have changed
+    cadence.is_far(5_000, 6_000, 0)
+    assert cadence.is_glance
+    assert cadence.patience(1_000) == pytest.approx(0.003 + 3 * 0.005 - 0.006)
+    cadence.turn()
+    assert cadence.patience(1_000) == pytest.approx(0.003)
     assert Cadence(500, 0.01).patience(1_000) is None, "where checks were asked for, nothing depends on the clock"

@@ -130,56 +130,97 @@ def test_only_what_came_since_is_looked_at_and_raced_over() -> None:
             usual = 1_000 * number - 4_096 - 2_000
             assert 16_000 <= first <= max(usual, 17_500), "nothing from before, and as much as a race needs since"
             assert all(one.first + len(one) == other.first for one, other in pairwise(raced))
+    assert watcher.enough == pytest.approx(4_096 + 2_000, abs=100), "the window, and what is raced over"
+
+
+def test_what_came_since_a_time_is_looked_at() -> None:
+    """Where it is known when a stream has changed, all that came since counts, and nothing before."""
+    events = turning(24_000, 16_000)
+    intake = Intake(ts="ts")
+    batches = [intake.push(events.slice(start, 1_000)) for start in range(0, 24_000, 1_000)]
+    assert intake.schema is not None
+    watcher, rows = Watcher(parse_query(ALL), intake.schema, 4.0, tries=True), RowStore(intake.schema)
+    for number, batch in enumerate(batches, 1):
+        rows.append(batch)
+        watcher.observe(batch)
+        if number == 16:
+            watcher.look(rows, 16_000)
+        elif number == 17:
+            watcher.turn(16_999)
+    restored = Watcher(parse_query(ALL), intake.schema, 4.0, tries=True)
+    restored.load(*watcher.dump())
+    for one in (watcher, restored):
+        known = one.look(rows, 24_000)
+        assert one._collector.turned == 16_999
+        assert known.rate("A").value == pytest.approx(0.8, rel=0.05)
+        assert known.window == pytest.approx(7_001, abs=10)
 
 
 # -- checks that follow each other -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("is_settling", [False, True])
-def test_the_last_check_of_a_row_plans_whatever_decisions_say(
-    monkeypatch: pytest.MonkeyPatch, is_settling: bool
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_once_enough_is_known_it_is_planned_whatever_decisions_say(
+    monkeypatch: pytest.MonkeyPatch, is_wanted: bool
 ) -> None:
-    monkeypatch.setattr(Cadence, "is_settling", property(lambda _: is_settling))
+    monkeypatch.setattr(Cadence, "is_wanted", lambda *_: is_wanted)
     never = ensue.Adaptation(decision=Threshold(1e9), every=2_000, tried=False)
     engine = ensue.compile(ALL, plan=CBA, adapt=never)
     engine.push(turning(16_000, 8_000))
     first, *others = engine.journal
     assert "no plan has been made" in first.reason
     assert all("little was known" in entry.reason and entry.replaced for entry in others)
-    assert bool(others) is is_settling
+    assert bool(others) is is_wanted
 
 
-def test_checks_follow_while_events_are_slow_by_what_was_found() -> None:
+def settled(clock: list[float]) -> Cadence:
+    """10 microseconds an event, and checks of 10 ms that find nothing."""
+    cadence = Cadence(None, 0.01, lambda: clock[0])
+    for number in range(100_000, 1_000_000, 100_000):
+        clock[0] += 1.0
+        cadence.checked(number, 0.0099, found=False)
+    return cadence
+
+
+def call(cadence: Cadence, clock: list[float], number: int, *, found: bool) -> None:
+    """Some events that take so long that a check is called for."""
+    clock[0] += 10.0
+    assert cadence.is_due(number, is_urgent=True)
+    cadence.checked(number, 0.0099, found=found, enough=6_000)
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_a_check_that_was_called_is_followed_by_one_that_knows_more(found: bool) -> None:
     clock = [0.0]
+    cadence = settled(clock)
+    call(cadence, clock, 901_000, found=found)
+    assert cadence.next <= 907_000
+    assert not cadence.is_due(906_000) and not cadence.is_wanted(906_000)
+    assert cadence.next == 907_000
+    assert cadence.is_due(907_000) and cadence.is_wanted(907_000)
+    cadence.checked(907_000, 0.0099, found=False, enough=6_000)
+    assert not cadence.is_wanted(999_000), "once"
 
-    def settled() -> Cadence:
-        cadence = Cadence(None, 0.01, lambda: clock[0])
-        for number in range(100_000, 1_000_000, 100_000):
-            clock[0] += 1.0
-            cadence.checked(number, 0.0099, found=False)
-        return cadence
 
-    def follow(cadence: Cadence, found: Sequence[bool], seconds: float) -> list[bool]:
-        told, number = [], 900_000
-        for one in found:
-            number += 5_000
-            clock[0] += seconds
-            cadence.checked(number, 0.0099, found=one)
-            told.append(cadence.is_settling)
-        return told
-
-    assert follow(settled(), (True, False, False), 0.05) == [False, True, False], "two, of which the second is the last"
-    slow = follow(settled(), (True,) * 9, 0.5)
-    assert slow == [False] * 5 + [True, False, False, False], "while each finds another one, but not for ever"
+def test_not_every_call_is_followed() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    wanted = []
+    for number in range(901_000, 908_000, 1_000):
+        call(cadence, clock, number, found=True)
+        wanted.append(cadence.is_wanted(number + 6_000))
+    assert wanted == [True] * 4 + [False] * 3
 
 
 def test_who_goes_on_counts_on() -> None:
     clock = [0.0]
-    cadence = Cadence(None, 0.01, lambda: clock[0])
-    for number, found in ((100_000, False), (200_000, True)):
-        clock[0] += 1.0
-        cadence.checked(number, 0.01, found=found)
+    cadence = settled(clock)
+    call(cadence, clock, 901_000, found=True)
+    cadence.is_far(901_000, 902_000, 0)
+    clock[0] += 1.0
+    cadence.is_far(902_000, 903_000, 0)
+    cadence.turn()
     again = Cadence(None, 0.01, lambda: clock[0])
-    again.load(cadence.dump(), 200_000)
-    for one in (cadence, again):
-        one.checked(205_000, 0.01, found=False)
-    assert again.is_settling and cadence.is_settling
+    again.load(cadence.dump(), 902_000)
     assert again.dump() == cadence.dump()
+    assert again.slower(902_000) == cadence.slower(902_000) > 1
+    assert again.patience(1_000) == cadence.patience(1_000)
+    assert again.is_wanted(907_000)

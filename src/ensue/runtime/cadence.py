@@ -28,9 +28,7 @@ _CALLING, _UNSEEN = 2.5, 3.0
 it is not."""
 _FREELY, _MOST_CALLS = 3.0, 8.0
 """It is twice as much for each check that was called so of late, but for the first ones (twice as many where the stream
-is seen to have changed), and at most for so many."""
-_FORGOTTEN = 60.0
-"""How many times a check's cost has to be worked until such a check counts half."""
+is seen to have changed), and at most for so many. After the first ones it is accepted that events take longer."""
 _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
 _GLANCE = 1e-2
@@ -70,8 +68,7 @@ class Cadence:
         self._wanted: int | None = None  # the number of the event before which one is to come in any case
         self._is_other = False  # the stream was seen to have changed since the last check
         self._is_called = False  # the last check came before its time
-        self._calls = 0.0  # how many did of late
-        self._called = 0.0  # seconds up to the last of them
+        self._calls = 0.0  # how many did of late: each that comes in its time lets half of them be forgotten
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
         self._excess = 0.0  # seconds that events have lately taken longer than they may
         self._mark = (0, 0.0)  # since when: an event's number, and what had been worked then
@@ -214,8 +211,11 @@ class Cadence:
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
-            is_turn = self._is_called and self._count_call(worked) <= _FREELY + 1
-            is_news = is_turn or self.is_wanted(next_event)
+            is_wanted = self.is_wanted(next_event)
+            if self._is_called or not is_wanted:
+                self._calls = self._calls + 1.0 if self._is_called else self._calls / 2.0
+            is_turn = self._is_called and self._calls <= _FREELY + 1.0
+            is_news = is_turn or is_wanted
             self._wanted = next_event + enough if is_turn and enough else None
             if found and (is_news or (self._idle > 0 and not self._following)):
                 self._following = _FOLLOWING
@@ -236,13 +236,6 @@ class Cadence:
         self._excess, self._mark, self._is_other = 0.0, (next_event, 0.0), False
         self._seen = (next_event, self._since)
 
-    def _count_call(self, worked: float) -> float:
-        """How many checks were called of late, with the one that has just been made."""
-        now = self._before + worked
-        self._calls = 1.0 + self._calls * 0.5 ** ((now - self._called) / (_FORGOTTEN * self._cost))
-        self._called = now
-        return self._calls
-
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
         self.next = next_event + self.events
@@ -253,7 +246,8 @@ class Cadence:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
         state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last, "wanted": self._wanted}
-        state |= {"idle": self._idle, "following": self._following, "calls": self._calls, "called": self._called}
+        state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
+        state |= {"idle": self._idle, "following": self._following, "calls": self._calls}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
@@ -263,7 +257,8 @@ class Cadence:
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
         self._before = state.get("before", 0.0)
         self._idle, self._following = state.get("idle", 0), state.get("following", 0)
-        self._calls, self._called = state.get("calls", 0.0), state.get("called", 0.0)
-        self._pace, self._wanted = state.get("pace", 0.0), state.get("wanted")
+        self._calls, self._pace, self._wanted = state.get("calls", 0.0), state.get("pace", 0.0), state.get("wanted")
         self._since = self._clock()
-        self._excess, self._mark, self._seen = 0.0, (next_event, self._worked), (next_event, self._since)
+        self._excess, self._is_other = state.get("excess", 0.0), state.get("other", False)
+        number, worked = state.get("mark", (next_event, self._worked))
+        self._mark, self._seen = (number, worked), (next_event, self._since)

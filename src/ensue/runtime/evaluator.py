@@ -140,8 +140,10 @@ class Evaluator:
             return int(status)
 
         state.arena[at.S_ROW], state.arena[at.S_ENOUGH] = 0, _ENOUGH
-        found = self._drive(state, call)
-        state.arena[at.S_ENOUGH] = 0
+        try:
+            found = self._drive(state, call)
+        finally:
+            state.arena[at.S_ENOUGH] = 0
         batch = reading.batch
         return found, len(batch) if stop == prepared.rows else batch.place(int(columns[at.T_SEQ, stop]))
 

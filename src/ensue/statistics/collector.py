@@ -201,7 +201,7 @@ class Collector:
         """
         self._since = 0
         if since is not None:
-            self._other_since = since
+            self._other_since = since if self._other_since is None else min(self._other_since, since)
             return
         latest, window = self._rates.latest, self._rates.window
         if self._reach is None or self._within is None or latest is None or window is None:
