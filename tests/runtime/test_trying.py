@@ -142,6 +142,22 @@ def test_what_a_trial_tells_decides(monkeypatch: pytest.MonkeyPatch, ratio: floa
     assert engine.adapting_seconds.trying > 0
 
 
+def test_the_winner_of_a_race_is_not_assembled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Plan] = []
+
+    def make(evaluator: Evaluator, plan: Plan, *about: Any) -> Evaluator:
+        made.append(plan)
+        return make_rival(evaluator, plan, *about)
+
+    told(monkeypatch, [0.5])
+    monkeypatch.setattr(engine_module, "make_rival", make)
+    engine = slow_start(tried=True)
+    engine.push(rare_first(3_000))
+    assert engine.journal[0].replaced
+    assert len(made) == len(set(made)) > 1
+    assert not engine._tried, "nor kept: codes of strings may change"
+
+
 def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = told(monkeypatch, [2.0, 2.0, 0.5, 2.0])
     engine = slow_start(tried=True)
