@@ -114,7 +114,7 @@ class Engine(Fed):
         self._ended = False
         self._type_column = type if schema is None else schema.type
         self._paths: dict[Any, EventPath | None] = {}
-        self._tried: dict[Plan, Evaluator] = {}  # at a check that is under way
+        self._tried: dict[tuple[str, Plan], Evaluator] = {}  # of queries, at a check that is under way
         self._nothing = Matches([], None)
         if schema is not None:
             self._bind(schema)
@@ -449,7 +449,7 @@ class Engine(Fed):
         assert self._rows is not None and self.schema is not None
         self._count_singles()
         lane = self._lane(name)
-        made = None if self._common.leaves else self._tried.get(plan)
+        made = None if self._common.leaves else self._tried.get((name, plan))
         made = made or make_rival(lane.evaluator, plan, self._strings, self._common.leaves)
         evaluator = replace(made, seconds=self._seconds)
         self._paths = {}
@@ -461,9 +461,9 @@ class Engine(Fed):
 
         def try_on(recent: Callable[[], list[EventBatch]], plans: Sequence[Plan]) -> Race | None:
             lane = self._lane(name)
-            self._tried = {plan: make_rival(lane.evaluator, plan, self._strings) for plan in plans}
+            rivals = [make_rival(lane.evaluator, plan, self._strings) for plan in plans]
+            self._tried |= {(name, plan): rival for plan, rival in zip(plans, rivals, strict=True)}
             held = lane.evaluator.partial_matches(lane.state)
-            rivals = list(self._tried.values())
             return run_race(rivals, recent(), self._strings, held, self._loop.event_seconds, self._loop.since_check)
 
         return try_on
