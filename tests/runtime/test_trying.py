@@ -14,11 +14,14 @@ import ensue
 from ensue.events.intake import Intake
 from ensue.language import parse_query
 from ensue.options import Options
+from ensue.planning.decisions import Threshold
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import engine as engine_module
+from ensue.runtime.adapting import Replanner
 from ensue.runtime.compiling import make_evaluator, make_rival
 from ensue.runtime.engine import Engine
 from ensue.runtime.evaluator import Evaluator
+from ensue.runtime.exploring import Explorer
 from ensue.runtime.strings import StringTable
 from ensue.runtime.trying import Race, run_race
 
@@ -156,6 +159,24 @@ def test_the_winner_of_a_race_is_not_assembled_again(monkeypatch: pytest.MonkeyP
     assert engine.journal[0].replaced
     assert len(made) == len(set(made)) > 1
     assert not engine._tried, "nor kept: codes of strings may change"
+
+
+@pytest.mark.parametrize(("ratio", "planned"), [(3.0, [1, 2, 3, 4, 4, 4]), (0.5, [1, 1, 1, 1, 1, 1])])
+def test_after_a_trial_against_statistics_it_is_planned_anew_for_some_checks(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, planned: list[int]
+) -> None:
+    """What is watched is then of a plan that is not in use, so that it may hold for ever."""
+    told(monkeypatch, [ratio])
+    calls = []
+    plan_anew = Replanner._plan_anew
+    monkeypatch.setattr(Replanner, "_plan_anew", lambda *about: calls.append(1) or plan_anew(*about))
+    monkeypatch.setattr(Explorer, "look", lambda *_: None)
+    engine = slow_start(tried=True, decision=Threshold(1e9))
+    found = []
+    for start in range(0, 12_000, 2_000):
+        engine.push(rare_first(12_000).slice(start, 2_000))
+        found.append(len(calls))
+    assert found == planned
 
 
 def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,9 @@ class Spent:
 
 
 _EARLY = Always("the plan was made when little was known of what had changed")
+_DISPUTED = Always("what statistics spoke for was slower when it was tried at the last check")
+_DISPUTES = 3
+"""For how many checks it is planned anew after that: what is watched is of a plan that is not in use."""
 
 
 class Replanner:
@@ -127,6 +130,7 @@ class Replanner:
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
         self._explorer = Explorer()
+        self._disputes = 0  # checks at which it is to be planned anew
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -172,6 +176,9 @@ class Replanner:
             reasons = [again for _ in reasons]
         if is_settling:
             reasons = [reason or _EARLY for reason in reasons]
+        if self._disputes:
+            self._disputes -= 1
+            reasons = [reason or _DISPUTED for reason in reasons]
         decided = time.thread_time()
         self.spent.watching += watched - started
         self.spent.deciding += decided - watched
@@ -205,19 +212,24 @@ class Replanner:
         is_promising = self._is_promising(figures, new)
         chosen = time.thread_time()
         found: Found | None = None
-        if try_plans is not None:
-            asked = new if is_promising and new != old else None
+        asked = new if is_promising and new != old else None
+        is_only_disputed = asked is None and all(one in (None, _DISPUTED) for one in reasons)  # others were tried then
+        if try_plans is not None and not is_only_disputed:
             about = self._aim, figures, old, asked, self.checks, try_plans
             found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time()
         shown = new if found is None else found.plan
         used = shown if (is_promising if found is None else found.is_quicker) else old
         self._arm(figures, planned, reasons, new, used, None if found is None else found.planned)
+        if used != old:
+            self._disputes = 0
+        elif asked is not None and found is not None:
+            self._disputes = _DISPUTES
         armed = time.thread_time()
         self.spent.planning += chosen - started + armed - tried
         self.spent.trying += tried - chosen
         reason = next(one for one in reasons if one is not None)
-        if reason in (again, _EARLY) and found is None and used == old:  # there is nothing left to try
+        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old:  # there is nothing left to try
             return None
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
         is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
@@ -298,6 +310,7 @@ class Replanner:
             "decisions": [decision.dump() for decision in self._decisions] if asked else self._stored,
             "counts": [self.checks, self.planned, self.replaced],
             "explored": self._explorer.dump(),
+            "disputes": self._disputes,
             "rule": self._rule(),
         }
 
@@ -312,6 +325,7 @@ class Replanner:
         self.checks, self.planned, self.replaced = state["counts"]
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
+            self._disputes = state.get("disputes", 0)
             if "explored" in state:
                 self._explorer = Explorer.load(state["explored"])
 
