@@ -178,6 +178,7 @@ class Collector:
             (kind, tuple(v for v in names if v in self._passing or v in self._samples))
             for kind, names in _by_type(self._conditions.types).items()
         )
+        self._glanced: dict[str, Estimate] | None = None  # the rates, if they have been asked since the last events
         self._pool: Sample | None = None  # the events that the samples are of
         self._pending: list[EventBatch] = []  # that have not been sampled
         self._counted = 0  # how many of these have been counted
@@ -270,6 +271,7 @@ class Collector:
                 many = max(least, min(self._since, self._reach.calm * least))
                 self._fit_window(number, span, min(back, self._shortest()), many)
         self._rates.observe(end, codes, names)
+        self._glanced = None
 
     def has_changed(self, batch: EventBatch) -> bool:
         """Whether the types of some events come much more or less often than they did, as far as these can tell."""
@@ -281,7 +283,9 @@ class Collector:
         if self._rates.latest is None:
             return False
         counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
-        for name, rate in self._rates.at(self._rates.latest).items():
+        if self._glanced is None:
+            self._glanced = self._rates.at(self._rates.latest)
+        for name, rate in self._glanced.items():
             expected = span * rate.value
             deviation = math.sqrt(max(expected, 1.0) + span**2 * rate.variance)
             if abs(counts.get(name, 0) - expected) > _CHANGED * expected + _SURELY * deviation:
@@ -557,6 +561,7 @@ class Collector:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are not a collector's statistics: {error!r}; start with new ones") from error
         self._rates, self._passing, self._samples, self._pool = rates, passing, samples, pool
+        self._glanced = None
         self._since = int(state.get("since", 0))
         self._turned, self._is_turning, self._other_since = (*state.get("turned", (None, False)), None)[:3]
         self._chunks, self._events, self._implied, self._together = chunks, events, implied, together
