@@ -46,7 +46,9 @@ class CellResult:
 
         One that was stopped, far behind, is not the fastest, though of its rate it is only known what it is below.
         """
-        rivals = [TWIN if method == TWIN and one == DEFAULT else one for one in METHODS[not static :]]
+        rivals = METHODS if static else METHODS[1:]
+        if method == TWIN:
+            rivals = tuple(TWIN if one == DEFAULT else one for one in rivals)
         rates = [one.rate for one in map(self.of, rivals) if not one.is_stopped or one.method == method]
         found = 1 - self.of(method).rate / max(rates)
         return max(found, 1 - 1 / HOPELESS) if self.of(method).is_stopped else found
