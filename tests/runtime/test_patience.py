@@ -109,7 +109,8 @@ def test_patience_is_what_events_may_take_and_what_a_check_costs() -> None:
     clock = [0.0]
     cadence = Cadence(None, 0.01, lambda: clock[0])
     assert cadence.patience(1_000) is None, "nothing is known yet"
-    cadence._pace, cadence._cost, cadence.next = 2e-6, 2e-3, 1_000_000
+    known = {"next": 1_000_000, "events": 1_000_000, "last": 0, "worked": 0.0, "cost": 2e-3, "pace": 2e-6}
+    cadence.load(known, 0)
     cadence.is_far(0, 1_000, 0)
     for number, took in ((1_000, 0.002), (2_000, 0.003), (3_000, 0.001)):
         clock[0] += took

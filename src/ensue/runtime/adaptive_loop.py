@@ -41,6 +41,7 @@ class AdaptiveLoop:
         self._singles = 0.0  # seconds that events took that came one by one
         self._since: float | None = None  # when such events began to come
         self.adapters: dict[str, Adapter] = {}
+        self._window: int | None = None  # the longest of a query
         self.journal: list[Entry] = []
         self._cadence = None if adaptation is None else adaptation.cadence(self._worked)
         self._reach = 0  # how many events before a check are looked at
@@ -58,6 +59,8 @@ class AdaptiveLoop:
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self.adaptation)
                 self.adapters[evaluator.name] = Adapter(*arguments)
         self._reach = self._find_reach()
+        windows = [w for lane in lanes if (w := lane.evaluator.assembly.window) is not None]
+        self._window = max(windows, default=None)
 
     def _worked(self) -> float:
         """Seconds that plans have been at work: kernels are timed anyway, batch by batch."""
@@ -187,12 +190,9 @@ class AdaptiveLoop:
         self._told = len(self.journal)
         return new
 
-    def first_needed(self, lanes: Sequence[Lane], rows: RowStore, now: int | None) -> int | None:
+    def first_needed(self, rows: RowStore, now: int | None) -> int | None:
         """The first event that a plan that takes over might need: those of the longest window are kept for it."""
-        windows = [w for lane in lanes if (w := lane.evaluator.assembly.window) is not None]
-        if self.adaptation is None or now is None or not windows:
-            return None
-        return rows.first_after(now - max(windows))
+        return None if now is None or self._window is None else rows.first_after(now - self._window)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> dict[str, Part]:

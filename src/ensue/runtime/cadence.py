@@ -75,11 +75,20 @@ class Cadence:
         self._seen = (0, self._since)  # an event's number, and the clock then
         self._glance = -math.inf  # what the clock shows when a batch is to be glanced at again
         self.is_glance = False  # the batch that was asked for last is one to be glanced at
+        self._weigh()
 
-    @property
-    def _share(self) -> float:
-        """The share of the time that checks may take: all of the budget, and less the longer they find nothing."""
-        return self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
+    def _weigh(self) -> None:
+        """Work out what a check may wait for, which is asked at each batch and is the same from one check to the next.
+
+        Checks may take all of the budget, and less the longer they find nothing. Events may take some times a check's
+        cost longer than they may: where the stream is seen to have changed, and where it is not.
+        """
+        share = self._budget * (_SOON if self._following else 1.0 / min(1.0 + _IDLE * self._idle, _LEAST))
+        self._wait = self._cost / share  # seconds of work from one check to the next
+        freely = 2.0 * _FREELY, _FREELY
+        calls = [min(max(self._calls - free, 0.0), _MOST_CALLS) for free in freely]
+        self._limit = _CALLING * self._cost * math.exp2(calls[0])
+        self._unseen_limit = _CALLING * _UNSEEN * self._cost * math.exp2(calls[1])
 
     def turn(self) -> None:
         """The stream is seen to have changed: if events are slow, that is why."""
@@ -109,38 +118,34 @@ class Cadence:
         """
         if self._every is not None:
             return stop + reach <= self.next
-        self._follow(first)
+        worked = self._follow(first)
         self.is_glance = False
         if stop + reach > self.next or stop - first > _LONGEST:
             return False
-        worked = self._working()
-        now = self._seen[1]
-        is_time = worked >= self._limit() and now >= self._glance
-        self.is_glance = not self._is_other and (is_time or self._excess > self._limit())
-        if self.is_glance:
-            self._glance = now + _GLANCE
-        return worked * self._share < self._cost and not self._is_slow
-
-    def _limit(self, *, is_other: bool = True) -> float:
-        """Seconds that events may take longer than they may, where the stream is seen to have changed, or is not."""
-        calls = self._calls - (2.0 * _FREELY if is_other else _FREELY)
-        times = _CALLING if is_other else _CALLING * _UNSEEN
-        return times * self._cost * math.exp2(min(max(calls, 0.0), _MOST_CALLS))
+        if not self._is_other:
+            now = self._seen[1]
+            if (now >= self._glance and worked >= self._limit) or self._excess > self._limit:
+                self.is_glance = True
+                self._glance = now + _GLANCE
+        return worked < self._wait and not self._is_slow
 
     @property
     def _is_slow(self) -> bool:
         """Whether they have taken so much longer that a check is called for."""
-        return self._excess > self._limit(is_other=self._is_other)
+        return self._excess > (self._limit if self._is_other else self._unseen_limit)
 
-    def _follow(self, number: int) -> None:
-        """Add up what events before one have taken longer than they may."""
+    def _follow(self, number: int) -> float:
+        """Add up what events before one have taken longer than they may; what was worked since the last check."""
         (seen, before), now = self._seen, self._clock()
+        worked = self._worked + now - self._since
         self._seen = (number, now)
-        if not self._pace:
-            return
-        self._excess += now - before - _SLOWER * self._pace * (number - seen)
-        if self._excess <= 0.0:
-            self._excess, self._mark = 0.0, (number, self._working())
+        if self._pace:
+            excess = self._excess + now - before - _SLOWER * self._pace * (number - seen)
+            if excess > 0.0:
+                self._excess = excess
+            else:
+                self._excess, self._mark = 0.0, (number, worked)
+        return worked
 
     def lately(self, next_event: int) -> float:
         """Seconds that an event took since they became slow, or since the last check if they are not."""
@@ -154,7 +159,7 @@ class Cadence:
 
     def slower(self, next_event: int) -> float:
         """How many times as long the last events took as those before the last check, if that is much; else 0."""
-        if self._every is not None or self._excess < _NEARLY * self._limit():
+        if self._every is not None or self._excess < _NEARLY * self._limit:
             return 0.0
         return self.lately(next_event) / self._pace
 
@@ -165,7 +170,8 @@ class Cadence:
         """
         if self._every is not None or not self._pace:
             return None
-        limit = self._limit(is_other=self._is_other or self._excess <= self._limit())
+        is_seen = self._is_other or self._excess <= self._limit
+        limit = self._limit if is_seen else self._unseen_limit
         return _SLOWER * self._pace * events + max(limit - self._excess, 0.0)
 
     def cut(self, first: int, stop: int) -> int:
@@ -189,9 +195,8 @@ class Cadence:
         came = next_event - self._last
         if came < (_URGENT_CHECK if is_urgent else _FIRST_CHECK):
             return False
-        self._follow(next_event)
-        self._due = worked = self._working()
-        lacking = self._cost / self._share - worked
+        self._due = worked = self._follow(next_event)
+        lacking = self._wait - worked
         self._is_called = self._is_slow
         if lacking <= 0 or self._is_called or self.is_wanted(next_event):
             return True
@@ -226,7 +231,8 @@ class Cadence:
                 self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
-            wanted = self._cost / self._share * (next_event - self._last) / working
+            self._weigh()
+            wanted = self._wait * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
         if self._wanted is not None:
@@ -262,3 +268,4 @@ class Cadence:
         self._excess, self._is_other = state.get("excess", 0.0), state.get("other", False)
         number, worked = state.get("mark", (next_event, self._worked))
         self._mark, self._seen = (number, worked), (next_event, self._since)
+        self._weigh()

@@ -375,7 +375,7 @@ class Engine(Fed):
                 self._refit()
             held = self._common.oldest_event
             oldest = oldest if held is None else min(oldest, held)
-        needed = self._loop.first_needed(self._lanes, self._rows, self._time)
+        needed = self._loop.first_needed(self._rows, self._time)
         self._rows.release(oldest if needed is None else min(oldest, needed))
         live = [codes for evaluator, state in self._pairs() for codes in evaluator.live_strings(state)]
         live += self._common.live_strings

@@ -82,7 +82,7 @@ class Chunk:
         """The place of the first row that ends after a time, the number of rows if there is none."""
         if self._rows is not None:
             return bisect_right(range(len(self)), time, key=self.end_at)
-        return int(np.searchsorted(self.times()[1], time, side="right"))
+        return int(self.times()[1].searchsorted(time, side="right"))
 
     def dicts(self, stop: int) -> list[Mapping[str, Any]]:
         """The rows before a place, if they are still a list of dicts; none otherwise."""
@@ -291,7 +291,7 @@ class RowStore:
         if not chunks or int(chunks[0].seqs[0]) >= before:
             return
         number = next((i for i, chunk in enumerate(chunks) if chunk.seqs[-1] >= before), len(chunks) - 1)
-        place = min(int(np.searchsorted(chunks[number].seqs, before)), len(chunks[number]) - 1)
+        place = min(int(chunks[number].seqs.searchsorted(before)), len(chunks[number]) - 1)
         time = chunks[number].end_at(place)
         while True:
             place = self._first_at(chunks[number], place, time)
@@ -324,7 +324,7 @@ class RowStore:
         if self._unkept is None:
             return False
         newest = self._chunks[-1]
-        place = min(int(np.searchsorted(newest.seqs, before)), len(newest) - 1)
+        place = min(int(newest.seqs.searchsorted(before)), len(newest) - 1)
         place = self._first_at(newest, place, newest.end_at(place))
         if place == 0:
             return False
@@ -386,7 +386,7 @@ class RowStore:
             while place and chunk.end_at(place - 1) == time:
                 place -= 1
             return place
-        return int(np.searchsorted(chunk.times()[1], time))
+        return int(chunk.times()[1].searchsorted(time))
 
     def _settle(self) -> None:
         """Rows that came one by one become a chunk."""
