@@ -8,7 +8,7 @@ import pyarrow as pa
 import ensue
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import layout as at
-from ensue.runtime.arena import header, larger, new_arena
+from ensue.runtime.arena import header, larger, new_arena, smaller
 
 QUERY = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 100"
 PLAN = Plan((left_deep("abc", stored=True),))
@@ -32,6 +32,23 @@ def test_a_small_store_becomes_four_times_as_large_and_takes_others_along() -> N
     ]
     assert larger(stores, state, node, 1_000)[node] == 1_024, "as much as is needed"
     assert larger(stores, new_arena(stores, 1_024), node, 1_025)[node] == 2_048, "a large one becomes twice as large"
+
+
+def test_room_that_is_not_needed_is_given_back() -> None:
+    engine = ensue.compile(QUERY, plan=PLAN)
+    engine.push(pa.table({"type": ["A"], "ts": [0], "x": [0.0]}))
+    ((evaluator, _),) = engine._pairs()
+    stores = evaluator.assembly.stores
+    state = new_arena(stores, 1 << 16)
+    (node,) = (s.number for s in stores if s.kind == at.KIND_NODE)
+    first, second, *_ = (s.number for s in stores if s.kind == at.KIND_LEAF)
+    needed = [1 << 16 for _ in stores]
+    assert smaller(stores, state, needed) == [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    needed[node], needed[first], needed[second] = 2_047, 2_048, 0
+    found = smaller(stores, state, needed)
+    assert found[node] == 1 << 14, "eight times as much as was needed"
+    assert found[first] == 1 << 16, "a store may have much more room than it needs"
+    assert found[second] == 1_024, "a small store is left alone"
 
 
 def test_growing_loses_nothing() -> None:

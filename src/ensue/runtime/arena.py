@@ -15,6 +15,8 @@ Int64s = npt.NDArray[np.int64]
 SMALLEST = 64
 _LARGE = 1024
 """From how many rows on a store that is full becomes twice as large, not four times."""
+_SPARE, _LEFT = 32, 8
+"""How many times as much room as it has needed a store may have, and how many it is left if it has more."""
 PADDING = 64
 """Words behind the last column that block comparisons may read."""
 
@@ -76,6 +78,16 @@ def larger(stores: Sequence[Store], state: Int64s, full: int, need: int) -> list
         if s.kind in (at.KIND_LEAF, at.KIND_NODE) and s.shared is None and s.number != full:
             live = int(state[header(s.number) + at.H_TAIL] - state[header(s.number) + at.H_HEAD])
             capacities[s.number] *= 2 if 2 * live > capacities[s.number] else 1
+    return capacities
+
+
+def smaller(stores: Sequence[Store], state: Int64s, needed: Sequence[int]) -> list[int]:
+    """The capacities of a state without the room that stores have far more of than the rows that they have needed."""
+    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    for s in stores:
+        is_own = s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None
+        if is_own and capacities[s.number] > max(_LARGE, _SPARE * needed[s.number]):
+            capacities[s.number] = 1 << (max(_LARGE, _LEFT * needed[s.number]) - 1).bit_length()
     return capacities
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -357,8 +356,11 @@ class Engine(Fed):
         return Matches(blocks, self._rows.view(), self.schema, self.explain, lambda: self.journal)
 
     # -- memory ------------------------------------------------------------------------------------------------------
-    def _tidy(self, *, quickly: bool = False) -> None:
-        """Release what no match can need any more: state, rows, strings. Quickly, as an event waits, most of it."""
+    def _tidy(self, *, quickly: bool = False, sparing: bool = False) -> None:
+        """Release what no match can need any more: state, rows, strings.
+
+        Quickly, as an event waits, most of it; sparing, with all room that is kept for bursts.
+        """
         assert self._rows is not None
         self._count_singles()
         self._since_quick = 0
@@ -366,7 +368,7 @@ class Engine(Fed):
             self._since_tidy = 0
         oldest = self._intake.counts.processed
         for evaluator, state in self._pairs():
-            evaluator.tidy(state, quickly=quickly)
+            evaluator.tidy(state, quickly=quickly, sparing=sparing)
             held = evaluator.oldest_event(state)
             if held is not None:
                 oldest = min(oldest, held)
@@ -388,12 +390,9 @@ class Engine(Fed):
         budget = self.options.memory_budget
         if budget is None or self.state_bytes <= budget:
             return
-        before = math.inf
-        while budget < self.state_bytes < before:  # stores are given back by half at a time
-            before = self.state_bytes
-            self._tidy()
-            assert self._rows is not None
-            self._rows.free_forgotten()
+        self._tidy(sparing=True)
+        assert self._rows is not None
+        self._rows.free_forgotten()
         if self.state_bytes > budget:
             raise LimitError(
                 f"the state takes {self.state_bytes:,} bytes, more than the {budget:,} of memory_budget; "

@@ -19,7 +19,7 @@ from ensue.pattern.query import Query
 from ensue.planning.conditions import Conditions
 from ensue.planning.plan import Plan
 from ensue.runtime import layout as at
-from ensue.runtime.arena import SMALLEST, header, index_room, larger, new_arena, resized, rows_of
+from ensue.runtime.arena import SMALLEST, header, index_room, larger, new_arena, resized, rows_of, smaller
 from ensue.runtime.assembly import Assembly
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
@@ -31,6 +31,8 @@ from ensue.runtime.strings import StringTable
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 14
+_LULL = 8
+"""After how many times that the state has been tidied room is given back that has not been needed in between."""
 _ENOUGH = 1 << 19
 """After how many rows that were looked at the clock is, where a batch may not take for ever: a millisecond or so."""
 NO_RANKS = np.zeros(1, dtype=np.int64)
@@ -47,6 +49,8 @@ class State:
     common: CommonLeaves = field(default_factory=CommonLeaves)
     shed_matches: int = 0
     shed_partial: int = 0
+    needed: tuple[int, ...] = ()  # how many rows each store has held at most since room was last given back
+    tidied: int = 0  # how often it has been looked since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +131,14 @@ class Evaluator:
         prepared = prepare(self.assembly, reading)
         columns, stop = prepared.columns, prepared.rows
         program, ranks = self.assembly.program, self.ranks(reading.strings)
-        before, end = self.seconds[0], time.thread_time() + patience
+        end, status = self.seconds[0] + patience, at.DONE
 
         def call(arena: Int64s, out: Int64s) -> int:
-            nonlocal stop
-            if self.seconds[0] - before > patience:  # it has been called, and lacked room: that row is the last
-                stop = min(stop, int(arena[at.S_ROW]) + 1)
-            while (status := step(program, arena, ranks, columns, out, stop)) == at.LOOKED:
-                if time.thread_time() > end:
-                    stop = int(arena[at.S_ROW])
-                    return at.DONE
-            return int(status)
+            nonlocal stop, status
+            if self.seconds[0] > end:  # that it has begun with a row, and lacked room, is its last
+                stop = min(stop, int(arena[at.S_ROW]) + (status != at.LOOKED))
+            status = int(step(program, arena, ranks, columns, out, stop))
+            return status
 
         state.arena[at.S_ROW], state.arena[at.S_ENOUGH] = 0, _ENOUGH
         try:
@@ -229,7 +230,7 @@ class Evaluator:
                 self._make_room(state)
                 if timed:  # it is the plan that needs the room
                     self.seconds[0] += time.thread_time() - started
-            else:
+            elif status != at.LOOKED:
                 raise InternalError(f"kernel returned {status}")
         return decode(parts, self.query, self.name, self.assembly, self.pool)
 
@@ -284,28 +285,27 @@ class Evaluator:
         kinds = (at.KIND_NODE, at.KIND_PENDING, at.KIND_RUNS)
         return sum(rows_of(state.arena, s).shape[1] for s in self.assembly.stores if s.kind in kinds)
 
-    def tidy(self, state: State, *, quickly: bool = False) -> None:
-        """Release whatever has left the window, and half of the room of a store that needs far less.
+    def tidy(self, state: State, *, quickly: bool = False, sparing: bool = False) -> None:
+        """Release whatever has left the window, and now and then the room that stores have not needed for a while.
 
-        Only half: what a burst of partial matches needed, the next one needs again, and would have to wait for.
-        Quickly, no store is moved for that.
+        For what a burst of partial matches needed, the next one needs again, and would have to wait for. Quickly, no
+        store is moved for that; sparing, no room is left for bursts.
         """
         from ensue.runtime.kernels.stores import purge_all
 
-        arena = state.arena
+        arena, stores = state.arena, self.assembly.stores
+        if not quickly:
+            tails = [int(arena[header(s.number) + at.H_TAIL]) for s in stores]
+            state.needed = tuple(map(max, tails, state.needed or tails))
+            state.tidied += 1
         purge_all(self.assembly.program, arena)
-        if quickly:
+        if quickly or not (sparing or state.tidied >= _LULL):
             return
-        capacities = []
-        for s in self.assembly.stores:
-            capacity = int(arena[header(s.number) + at.H_CAPACITY])
-            if s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None:
-                live = int(arena[header(s.number) + at.H_TAIL])
-                if capacity > max(1024, 32 * live):
-                    capacity //= 2
-            capacities.append(capacity)
-        if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]:
+        needed = [int(arena[header(s.number) + at.H_TAIL]) for s in stores] if sparing else state.needed
+        capacities = smaller(stores, arena, needed)
+        if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in stores]:
             self._resize(state, capacities)
+        state.needed, state.tidied = (), 0
 
     def oldest_event(self, state: State) -> int | None:
         """The least sequence number that the state still holds."""
