@@ -102,9 +102,12 @@ def first_plan(query: str, table: pa.Table, planner: str) -> Plan:
 
 def warm_up() -> None:
     """Load compiled code and imports, which the first run of a process would be charged with otherwise."""
-    query = "PATTERN SEQ(A a, B+ b[], C c) WHERE a.x < c.x WITHIN 5"
     rows = pa.table({"type": ["A", "B", "C"] * 3000, "ts": range(9000), "x": range(9000)})
-    ensue.run(rows, query, adapt=ensue.Adaptation(every=1000, decision=Unconditional()))
+    for query in (
+        "PATTERN SEQ(A a, B+ b[], C c) WHERE a.x < c.x WITHIN 5",
+        "PATTERN SEQ(A a, B b, C c, A d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 5",
+    ):
+        ensue.run(rows, query, adapt=ensue.Adaptation(every=1000, decision=Unconditional()))
 
 
 class Runner:

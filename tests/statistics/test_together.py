@@ -53,8 +53,24 @@ def test_the_kernel_counts_as_numpy_does() -> None:
     draw = np.random.default_rng(1)
     counts = np.where(draw.random((4, 30)) < 0.3, 0, draw.random((4, 30))).astype(np.float32)
     pairs = draw.random((30, 20)) < 0.4
-    assert np.allclose(sampled.extend(counts, pairs), together.extend(counts, pairs), rtol=1e-5)
-    assert sampled.extend(counts[:, :0], pairs[:0]).shape == (4, 20), "of no events there are no tuples"
+    by_loops = sampled.arithmetic()
+    assert all(map(np.array_equal, by_loops.tally(pairs), together.tally(pairs)))
+    assert np.allclose(by_loops.extend(counts, pairs), together.extend(counts, pairs), rtol=1e-5)
+    assert by_loops.extend(counts[:, :0], pairs[:0]).shape == (4, 20), "of no events there are no tuples"
+
+
+@pytest.mark.parametrize("passing", [0.0, 0.3, 1.0])
+def test_the_kernel_joins_as_numpy_does(passing: float) -> None:
+    draw = np.random.default_rng(2)
+    could = np.where(draw.random((6, 40)) < 0.2, 0, draw.integers(1, 9, (6, 40))).astype(np.float32)
+    passed = np.where(draw.random((6, 40)) < passing, could, 0).astype(np.float32)
+    could[2], passed[2] = 0.0, 0.0  # of nothing nothing is known
+    shares = np.where(draw.random(40) < 0.1, np.nan, draw.random(40))
+    for alone in (0.003, 2.0):
+        found = sampled.arithmetic().join(could, passed, shares, alone)
+        assert np.allclose(found, together.join(could, passed, shares, alone), equal_nan=True)
+    assert np.isnan(found[2])
+    assert np.isnan(sampled.arithmetic().join(could, passed, np.zeros(40), 2.0)).all(), "where none passes"
 
 
 def test_what_could_not_be_in_one_match_does_not_count() -> None:

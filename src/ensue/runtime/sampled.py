@@ -12,7 +12,7 @@ from ensue.runtime.columns import evaluate_column, read_attribute, time_step
 from ensue.runtime.values import Column, Kind
 from ensue.statistics.collector import Evaluate
 from ensue.statistics.sampling import Chosen, Mask
-from ensue.statistics.together import Counts
+from ensue.statistics.together import Arithmetic
 
 
 def evaluating(schema: Schema) -> Evaluate:
@@ -46,12 +46,11 @@ def evaluating(schema: Schema) -> Evaluate:
     return evaluate
 
 
-def extend(counts: Counts, pairs: Mask) -> Counts:
-    """How a collector counts tuples; see `ensue.statistics.together`."""
+def arithmetic() -> Arithmetic:
+    """What a collector counts tuples with."""
     from ensue.runtime.kernels import tuples
 
-    found: Counts = tuples.extend(counts, pairs)
-    return found
+    return Arithmetic(tuples.tally, tuples.extend, tuples.join)
 
 
 def _is_plain(condition: Expression) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,7 +42,7 @@ from ensue.statistics.sampling import (
     scatter,
 )
 from ensue.statistics.snapshot import Statistics
-from ensue.statistics.together import AllPairs, Extend, estimate_together, extend
+from ensue.statistics.together import NUMPY, AllPairs, Arithmetic, estimate_together
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
@@ -149,12 +150,12 @@ class Collector:
         *,
         window: float | Reach | None = None,
         sampling: Sampling | None = None,
-        extend: Extend = extend,
+        arithmetic: Arithmetic = NUMPY,
     ) -> None:
         self.query = query
         self.sampling = sampling or Sampling()
         self._evaluate = evaluate
-        self._extend = extend
+        self._arithmetic = arithmetic
         self._conditions: Conditions = find_conditions(query)
         self._columns = list(self._conditions.columns(schema))
         self._within = query_window(query, schema)
@@ -459,14 +460,21 @@ class Collector:
         asked = {pair: self._ask_all_pairs(pair, of[pair], events) for pair in wanted}
         shown = [pair for pair in conditions.implied if asked[pair].could.any()]
         self._implied = {pair: Estimate(asked[pair].share.value) for pair in shown}
-        ratios = estimate_together(conditions.together, asked, self._extend)
+        ratios = estimate_together(conditions.together, asked, self._arithmetic)
         self._together = {
             one.names: Estimate(ratios[one.names] / self._told(one, shares)) for one in conditions.together
         }
 
+    @cached_property
+    def _triples_of(self) -> dict[tuple[str, ...], list[Triple]]:
+        """The triples among the variables of each set that is counted."""
+        sets = [(one.names, frozenset(one.names)) for one in self._conditions.together]
+        triples = [(one, frozenset(one)) for one in self._conditions.triples]
+        return {names: [one for one, among in triples if among <= these] for names, these in sets}
+
     def _told(self, about: Together, shares: _Shares) -> float:
         """What is known of some variables already, beside the pairs that were counted."""
-        triples = [one.value for names, one in shares.triples.items() if {*names} <= {*about.names}]
+        triples = [shares.triples[one].value for one in self._triples_of[about.names] if one in shares.triples]
         needless = [shares.pairs[pair].value for pair in about.needless if pair in shares.pairs]
         return max(math.prod(triples) * math.prod(needless), _LEAST_RATIO)
 

@@ -26,15 +26,40 @@ _ALONE = 0.003
 
 Counts: TypeAlias = npt.NDArray[np.float32]
 Pairs: TypeAlias = frozenset[Pair]
-Extend: TypeAlias = Callable[[Counts, Mask], Counts]
-"""From how many tuples end in each event of a variable, row by row, and which pairs with another variable's events
-there are, how many end in each of those: the product of the two matrices."""
+
+
+def tally(pairs: Mask) -> tuple[Counts, Counts]:
+    """How many pairs the event of each row is in, and that of each column."""
+    return np.count_nonzero(pairs, axis=1).astype(np.float32), np.count_nonzero(pairs, axis=0).astype(np.float32)
 
 
 def extend(counts: Counts, pairs: Mask) -> Counts:
-    """As NumPy does it."""
+    """From how many tuples end in each event of a variable, and which pairs it is in, how many end in another's events.
+
+    That is the product of the two matrices: of the counts there may be several rows.
+    """
     found: Counts = counts @ pairs.astype(np.float32)
     return found
+
+
+def join(could: Counts, passed: Counts, shares: Floats, alone: float) -> Floats:
+    """How many times as often tuples that end in some events pass together with a condition as both by themselves.
+
+    Of the tuples so many `passed` of those that `could`, row by row; `shares` is what the condition lets pass of each
+    event's pairs. See `estimate_joint`.
+    """
+    return estimate_joint(share_of(could, passed), shares, alone)
+
+
+class Arithmetic(NamedTuple):
+    """What tuples are counted with: NumPy, or loops that are compiled."""
+
+    tally: Callable[[Mask], tuple[Counts, Counts]] = tally
+    extend: Callable[[Counts, Mask], Counts] = extend
+    join: Callable[[Counts, Counts, Floats, float], Floats] = join
+
+
+NUMPY = Arithmetic()
 
 
 class AllPairs(NamedTuple):
@@ -58,14 +83,14 @@ class AllPairs(NamedTuple):
 
 
 def estimate_together(
-    sets: Iterable[Together], asked: Mapping[Pair, AllPairs], extend: Extend = extend
+    sets: Iterable[Together], asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic = NUMPY
 ) -> dict[tuple[str, ...], float]:
     """How many times as often the conditions of each set hold as the product of the shares of its pairs says.
 
     One pair after the other is taken away at an end of what they make, and it is asked how its share goes with what is
     left, at the event between the two.
     """
-    counting = _Counting(asked, extend)
+    counting = _Counting(asked, arithmetic)
     sets = list(sets)
     for pair, parts in _in_turn(frozenset(one.pairs for one in sets)):
         counting.add(pair, parts)
@@ -90,18 +115,20 @@ def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[Pairs]]]:
 class _Counting:
     """Counts tuples over pairs of variables that hang together: those that could be in a match, and those that pass."""
 
-    def __init__(self, asked: Mapping[Pair, AllPairs], extend: Extend) -> None:
+    def __init__(self, asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic) -> None:
         self._asked = asked
-        self._extend = extend
+        self._arithmetic = arithmetic
         self._matrices: dict[tuple[Pair, str], list[Mask]] = {}
         self.ratios: dict[Pairs, float] = {}
-        self._ends: dict[tuple[Pairs, str], list[Counts]] = {}  # for each event of a variable at an end
-        for pair in asked:
+        self._ends: dict[tuple[Pairs, str], Sequence[Counts]] = {}  # for each event of a variable at an end
+        self._shares: dict[tuple[Pair, str], Floats] = {}  # of each event's pairs that pass
+        for pair, matrices in asked.items():
             one = frozenset((pair,))
             self.ratios[one] = 1.0
-            for name in pair:
-                matrices = self._ending(pair, name)
-                self._ends[one, name] = [extend(np.ones((1, len(m)), np.float32), m)[0] for m in matrices]
+            tallies = [arithmetic.tally(m) if m.flags.c_contiguous else arithmetic.tally(m.T)[::-1] for m in matrices]
+            for name, counts in zip(pair, zip(*tallies, strict=True), strict=True):
+                self._ends[one, name] = counts
+                self._shares[pair, name] = share_of(*counts)
 
     def add(self, pair: Pair, parts: Sequence[Pairs]) -> None:
         """Count what ends with one and the same pair; what is left without it has been counted."""
@@ -111,14 +138,14 @@ class _Counting:
                 continue
             rests = [part - {pair} for part in some]
             counted = [self._count(rest, middle) for rest in rests]
-            before = [np.stack([one[k] for one in counted]) for k in (0, 1)]
-            joints = estimate_joint(_share(*before), _share(*self._ends[frozenset((pair,)), middle]), _ALONE)
-            after = [self._extend(*both) for both in zip(before, self._ending(pair, end), strict=True)]
+            could, passed = (np.concatenate(side).reshape(len(some), -1) for side in zip(*counted, strict=True))
+            joints = self._arithmetic.join(could, passed, self._shares[pair, middle], _ALONE).tolist()
+            after = map(self._arithmetic.extend, (could, passed), self._ending(pair, end))
             for part, rest, joint, *counts in zip(some, rests, joints, *after, strict=True):
-                self.ratios[part] = self.ratios[rest] * (1.0 if np.isnan(joint) else float(joint))
+                self.ratios[part] = self.ratios[rest] * (1.0 if math.isnan(joint) else joint)
                 self._ends[part, end] = counts
 
-    def _count(self, pairs: Pairs, name: str) -> list[Counts]:
+    def _count(self, pairs: Pairs, name: str) -> Sequence[Counts]:
         """For each event of a variable the tuples that it is in."""
         found = self._ends.get((pairs, name))
         if found is None:  # it is in their midst
@@ -128,7 +155,7 @@ class _Counting:
                 ways = self._ends[frozenset((pair,)), name]
                 if beyond := _reached(pairs - {pair}, other):
                     both = zip(self._count(beyond, other), self._ending(pair, name), strict=True)
-                    ways = [self._extend(counts[None], matrix)[0] for counts, matrix in both]
+                    ways = [self._arithmetic.extend(counts[None], matrix)[0] for counts, matrix in both]
                 found = [one * way for one, way in zip(found, ways, strict=True)]
             self._ends[pairs, name] = found
         return found
@@ -142,7 +169,8 @@ class _Counting:
         return found
 
 
-def _share(could: Counts, passed: Counts) -> Floats:
+def share_of(could: Counts, passed: Counts) -> Floats:
+    """The share that passed of those that could; NaN of none."""
     found = np.full(could.shape, np.nan)
     np.divide(passed, could, out=found, where=could > 0)
     return found

@@ -8,8 +8,21 @@ from ensue.runtime.kernels.compiled import kernel
 
 
 @kernel
+def tally(pairs):  # type: ignore[no-untyped-def]
+    """`ensue.statistics.together.tally`."""
+    rows, columns = np.zeros(pairs.shape[0], np.float32), np.zeros(pairs.shape[1], np.float32)
+    for row in range(pairs.shape[0]):
+        number = 0
+        for column in range(pairs.shape[1]):
+            number += pairs[row, column]
+            columns[column] += np.float32(pairs[row, column])
+        rows[row] = number
+    return rows, columns
+
+
+@kernel
 def extend(counts, pairs):  # type: ignore[no-untyped-def]
-    """The product of two matrices, the second one of truth values.
+    """`ensue.statistics.together.extend`.
 
     NumPy's own would start threads, and take the processor from others for a product of so small matrices.
     """
@@ -21,4 +34,31 @@ def extend(counts, pairs):  # type: ignore[no-untyped-def]
             if count != 0:
                 for other in range(pairs.shape[1]):
                     found[row, other] += count * np.float32(pairs[place, other])
+    return found
+
+
+@kernel
+def join(could, passed, shares, alone):  # type: ignore[no-untyped-def]
+    """`ensue.statistics.together.join`."""
+    rows, size = could.shape
+    found = np.empty(rows)
+    for row in range(rows):
+        number = 0
+        one = other = both = ones = others = 0.0
+        for place in range(size):
+            x, y = could[row, place], shares[place]
+            if x > 0 and not np.isnan(y):
+                share = np.float64(passed[row, place]) / np.float64(x)
+                number += 1
+                one += share
+                other += y
+                both += share * y
+                ones += share * share
+                others += y * y
+        if ones > 0 and others > 0:
+            times = both * number / (one * other)
+            passing = (one * other) ** 2 / (ones * others) / number
+            found[row] = (times * passing + alone) / (passing + alone)
+        else:
+            found[row] = np.nan
     return found
