@@ -18,12 +18,14 @@ from ensue.planning.decisions import Threshold
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import engine as engine_module
 from ensue.runtime.adapting import Replanner
+from ensue.runtime.cadence import Cadence
 from ensue.runtime.compiling import make_evaluator, make_rival
 from ensue.runtime.engine import Engine
 from ensue.runtime.evaluator import Evaluator
 from ensue.runtime.exploring import Explorer
 from ensue.runtime.strings import StringTable
 from ensue.runtime.trying import Race, run_race
+from ensue.statistics.collector import Collector
 
 ALL = "PATTERN AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 300"
 
@@ -245,6 +247,39 @@ def test_a_plan_that_nothing_speaks_against_is_tried_once(monkeypatch: pytest.Mo
     for start in range(0, 8_000, 2_000):
         engine.push(events.slice(start, 2_000))
     assert len(asked) == 1 and asked[0][0] == str(good) and len(asked[0]) > 1
+
+
+def test_more_plans_are_tried_without_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are more plans like the one in use than race at once: the others follow, by the same statistics."""
+    asked = told(monkeypatch, [0.5, 2.0, 0.4, 2.0])
+    five = "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x AND d.x < e.x WITHIN 50"
+    plan = Plan((left_deep("cbaed", stored=True),))
+    engine = ensue.compile(five, plan=plan, adapt=ensue.Adaptation(tried=True))
+    looks: list[bool] = []
+    snapshot = Collector.snapshot
+    monkeypatch.setattr(Collector, "snapshot", lambda *args, **named: looks.append(True) or snapshot(*args, **named))
+    is_try: list[bool] = []
+
+    def is_due(cadence: Cadence, *_: Any, **__: Any) -> bool:
+        is_try.append(bool(asked))
+        cadence.is_try = is_try[-1]
+        return True
+
+    monkeypatch.setattr(Cadence, "is_due", is_due)
+    monkeypatch.setattr(Cadence, "is_far", lambda *_: False)
+    events = rare_first(40_000)
+    for start in range(0, 40_000, 8_000):
+        engine.push(events.slice(start, 8_000))
+        if start == 0:
+            before = len(looks)
+    assert sum(is_try) >= 4 and len(looks) == before
+    assert [entry.replaced for entry in engine.journal][:4] == [True, False, True, False]
+    assert asked[1][0] == asked[2][0] == asked[0][1], "by then that plan is in use"
+    assert asked[3][0] == asked[2][1]
+    assert not {*asked[2][1:]} & {*asked[1][1:]}, "others each time"
+    assert all("not been tried" in entry.reason for entry in engine.journal[1:])
+    expected = {match["match_id"] for match in ensue.run(events, five, plan=plan)}
+    assert engine.counts.matches + len(engine.flush()) == len(expected)
 
 
 def test_races_are_over_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:

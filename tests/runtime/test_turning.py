@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -224,3 +225,42 @@ def test_who_goes_on_counts_on() -> None:
     assert again.slower(902_000) == cadence.slower(902_000) > 1
     assert again.patience(1_000) == cadence.patience(1_000)
     assert again.is_wanted(907_000)
+
+
+def test_plans_are_tried_between_checks_and_ever_more_rarely() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    clock[0] += 1.0
+    cadence.checked(1_000_000, 0.0099, found=False, trying=0.02, more=True)  # what is taken for 15 ms from now on
+
+    def next_try(number: int) -> int:
+        while not cadence.is_due(number):
+            clock[0] += 0.01
+            number += 1_000
+        return number
+
+    near = partial(pytest.approx, abs=1_000)
+    first = next_try(1_000_000)
+    assert cadence.is_try and first == near(1_018_000), "six times what it takes, twice over as nothing came of it"
+    cadence.tried(first, 0.015, found=False, more=True)
+    second = next_try(first)
+    assert cadence.is_try and second - first == near(36_000)
+    cadence.tried(second, 0.015, found=True, more=True)
+    third = next_try(second)
+    assert cadence.is_try and third - second == near(9_000)
+    again = Cadence(None, 0.01, lambda: clock[0])
+    again.load(cadence.dump(), third)
+    assert again.is_due(third) and again.is_try, "also after a restart"
+    cadence.tried(third, 0.015, found=False, more=False)
+    last = next_try(third)
+    assert not cadence.is_try and last > 1_300_000, "a check, as rarely as before"
+
+
+def test_a_check_comes_before_what_is_to_be_tried() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    clock[0] += 1.0
+    cadence.checked(1_000_000, 0.0099, found=False, trying=0.02, more=True)
+    cadence.want(1_003_000)
+    clock[0] += 0.5
+    assert cadence.is_due(1_003_000) and not cadence.is_try

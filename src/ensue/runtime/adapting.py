@@ -129,6 +129,7 @@ class Replanner:
         self.checks = self.planned = self.replaced = 0
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
+        self._figures: Sequence[Figures] = ()  # of the last time that it was planned
         self._explorer = Explorer()
         self._disputes = 0  # checks at which it is to be planned anew
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
@@ -185,9 +186,23 @@ class Replanner:
         if all(reason is None for reason in reasons):
             return None
         self._known, figures = look(True)
+        self._figures = figures
         closer = time.thread_time()
         self.spent.watching += closer - decided
         return self._plan_anew(self._known, figures, reasons, again, swap, try_plans, closer)
+
+    @property
+    def has_untried(self) -> bool:
+        """Whether there are plans that are worth while trying before the next check."""
+        return bool(self._figures) and self._explorer.has_untried
+
+    def try_more(self, swap: Replace, try_plans: Try, worked: float) -> Entry | None:
+        """Try more plans, by what was known when it was planned last."""
+        again = self._explorer.look(self.plan, self.checks, 0.0, worked)
+        if again is None or self._known is None:
+            return None
+        nothing = [None for _ in self._figures]
+        return self._plan_anew(self._known, self._figures, nothing, again, swap, try_plans, time.thread_time())
 
     def _plan_anew(
         self,
@@ -213,8 +228,8 @@ class Replanner:
         chosen = time.thread_time()
         found: Found | None = None
         asked = new if is_promising and new != old else None
-        is_only_disputed = asked is None and all(one in (None, _DISPUTED) for one in reasons)  # others were tried then
-        if try_plans is not None and not is_only_disputed:
+        others_wait = asked is None and again is None and all(one in (None, _DISPUTED) for one in reasons)
+        if try_plans is not None and not others_wait:
             about = self._aim, figures, old, asked, self.checks, try_plans
             found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time()
@@ -228,7 +243,8 @@ class Replanner:
         armed = time.thread_time()
         self.spent.planning += chosen - started + armed - tried
         self.spent.trying += tried - chosen
-        reason = next(one for one in reasons if one is not None)
+        reason = next((one for one in reasons if one is not None), again)
+        assert reason is not None
         if reason in (again, _EARLY, _DISPUTED) and found is None and used == old:  # there is nothing left to try
             return None
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
@@ -374,6 +390,12 @@ class Adapter(Replanner):
         if entry is not None and entry.replaced:
             self.watcher.turn()
         return entry
+
+    def explore(
+        self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn, *, worked: float
+    ) -> Entry | None:
+        """Try plans on the events before that number that were left when it was planned."""
+        return self.try_more(swap, partial(try_plans, self.watcher.recent(rows, next_event)), worked)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

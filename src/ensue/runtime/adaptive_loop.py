@@ -170,19 +170,28 @@ class AdaptiveLoop:
         slower, worked = self._cadence.slower(next_event), self._cadence.worked
         is_settling = self._cadence.is_wanted(next_event)
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
-        replacing = -self.spent.trying - self.spent.replacing
+        before = self.spent
         assert self.adaptation is not None
         is_free = self.adaptation.every is None and self.adaptation.method == "auto"
+        is_try = self._cadence.is_try
         for name, adapter in ready.items():
             ways = partial(swap, name, self.event_seconds if is_free else None), try_plans(name)
-            entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_settling=is_settling)
+            if is_try:
+                entry = adapter.explore(rows, next_event, *ways, worked=worked)
+            else:
+                entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_settling=is_settling)
             if entry is not None:
                 self.journal.append(entry)
-        self._reach = self._find_reach()
-        replacing += self.spent.trying + self.spent.replacing  # which pays: how often is looked must not depend on it
-        spent = time.thread_time() - started - replacing
+        trying = self.spent.trying - before.trying
         is_found = any(entry.replaced for entry in self.journal[told:])
-        self._cadence.checked(next_event, spent, found=is_found, enough=self._enough)
+        more = any(adapter.has_untried for adapter in self.adapters.values())
+        if is_try:
+            self._cadence.tried(next_event, trying, found=is_found, more=more)
+            return
+        self._reach = self._find_reach()
+        replacing = trying + self.spent.replacing - before.replacing  # which pays: it must not make checks rarer
+        spent = time.thread_time() - started - replacing
+        self._cadence.checked(next_event, spent, found=is_found, enough=self._enough, trying=trying, more=more)
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""

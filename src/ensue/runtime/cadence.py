@@ -21,6 +21,11 @@ _IDLE, _LEAST = 0.5, 4.0
 _FOLLOWING, _SOON = 1, 4.0
 """How many checks after one that found another plan come sooner, and how many times the budget they may be: that
 plan was made when little was known of what has changed."""
+_TRYING, _RARER = 6.0, 2.0
+"""How many times as long as it takes to try plans they are at work before the next ones are tried; and how many times
+as long as before after each time that nothing came of it."""
+_FIRST_TRY = 1e-2
+"""What it is taken to cost in seconds to try plans before some have been tried."""
 _SLOWER = 1.5
 """How many times as long as before events may take; what they take beyond that adds up until it calls for a check."""
 _CALLING, _UNSEEN = 2.5, 3.0
@@ -65,6 +70,9 @@ class Cadence:
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
         self._following = 0  # checks that are to come soon
+        self._try_cost = _FIRST_TRY
+        self._tries = 0  # times in a row that plans were tried and nothing came of it
+        self._try_wait = math.inf  # seconds since the last check after which plans are tried
         self._wanted: int | None = None  # the number of the event before which one is to come in any case
         self._is_other = False  # the stream was seen to have changed since the last check
         self._is_called = False  # the last check came before its time
@@ -75,6 +83,7 @@ class Cadence:
         self._seen = (0, self._since)  # an event's number, and the clock then
         self._glance = -math.inf  # what the clock shows when a batch is to be glanced at again
         self.is_glance = False  # the batch that was asked for last is one to be glanced at
+        self.is_try = False  # what is due is not a check, but only to try plans
         self._weigh()
 
     def _weigh(self) -> None:
@@ -127,7 +136,7 @@ class Cadence:
             if (now >= self._glance and worked >= self._limit) or self._excess > self._limit:
                 self.is_glance = True
                 self._glance = now + _GLANCE
-        return worked < self._wait and not self._is_slow
+        return worked < min(self._wait, self._try_wait) and not self._is_slow
 
     @property
     def _is_slow(self) -> bool:
@@ -192,22 +201,50 @@ class Cadence:
         """
         if self._every is not None:
             return next_event >= self.next
-        came = next_event - self._last
-        if came < (_URGENT_CHECK if is_urgent else _FIRST_CHECK):
+        if next_event - self._last < (_URGENT_CHECK if is_urgent else _FIRST_CHECK):
             return False
         self._due = worked = self._follow(next_event)
-        lacking = self._wait - worked
         self._is_called = self._is_slow
-        if lacking <= 0 or self._is_called or self.is_wanted(next_event):
+        is_check = worked >= self._wait or self._is_called or self.is_wanted(next_event)
+        if is_check or worked >= self._try_wait:
+            self.is_try = not is_check
             return True
-        self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
-        self.next = self.next if self._wanted is None else min(self.next, self._wanted)
+        self._plan_next(next_event, worked)
         return False
 
-    def checked(self, next_event: int, seconds: float, *, found: bool = True, enough: int = 0) -> None:
+    def tried(self, next_event: int, seconds: float, *, found: bool, more: bool) -> None:
+        """Note that plans have been tried between two checks, what that took, and whether there are more to try."""
+        worked, self._due = self._working() if self._due is None else self._due, None
+        self._count_try(seconds, worked, found=found, more=more)
+        self._plan_next(next_event, worked)
+
+    def _count_try(self, seconds: float, worked: float, *, found: bool, more: bool) -> None:
+        if seconds:
+            self._try_cost += 0.5 * (seconds - self._try_cost)
+            self._tries = 0 if found else self._tries + 1
+        self._try_wait = worked + _TRYING * self._try_cost * _RARER**self._tries if more else math.inf
+
+    def _plan_next(self, next_event: int, worked: float) -> None:
+        """Say how many events come before what is due next, by what they have taken since the last check."""
+        lacking = min(self._wait, self._try_wait) - worked
+        came = next_event - self._last
+        self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
+        self.next = self.next if self._wanted is None else min(self.next, self._wanted)
+
+    def checked(
+        self,
+        next_event: int,
+        seconds: float,
+        *,
+        found: bool = True,
+        enough: int = 0,
+        trying: float = 0.0,
+        more: bool = False,
+    ) -> None:
         """Note that a check has been made, what it took, and whether another plan came of it.
 
-        If it was called, there is another one after `enough` events.
+        If it was called, there is another one after `enough` events. If plans were tried, that took `trying` seconds
+        beside, and there may be `more` to try before the next check.
 
         Where events have become slow, what they took before is what they are measured by for some checks more: another
         plan may still be made when more is known.
@@ -232,7 +269,10 @@ class Cadence:
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             self._weigh()
-            wanted = self._wait * (next_event - self._last) / working
+            if found and is_news:
+                self._tries = 0
+            self._count_try(trying, 0.0, found=found, more=more)
+            wanted = min(self._wait, self._try_wait) * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
         self.postpone(next_event)
         if self._wanted is not None:
@@ -254,6 +294,8 @@ class Cadence:
         state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last, "wanted": self._wanted}
         state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
         state |= {"idle": self._idle, "following": self._following, "calls": self._calls}
+        trying = None if self._try_wait == math.inf else self._try_wait
+        state |= {"trying": trying, "tries": self._tries, "try_cost": self._try_cost}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
 
     def load(self, state: Mapping[str, Any], next_event: int) -> None:
@@ -264,6 +306,8 @@ class Cadence:
         self._before = state.get("before", 0.0)
         self._idle, self._following = state.get("idle", 0), state.get("following", 0)
         self._calls, self._pace, self._wanted = state.get("calls", 0.0), state.get("pace", 0.0), state.get("wanted")
+        waiting, self._tries = state.get("trying"), state.get("tries", 0)
+        self._try_wait, self._try_cost = math.inf if waiting is None else waiting, state.get("try_cost", _FIRST_TRY)
         self._since = self._clock()
         self._excess, self._is_other = state.get("excess", 0.0), state.get("other", False)
         number, worked = state.get("mark", (next_event, self._worked))

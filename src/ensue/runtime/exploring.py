@@ -80,6 +80,11 @@ class Explorer:
             return _UNTRIED
         return _TRIED_AGAIN if self._verdicts.is_due(outline_of(used), check) else None
 
+    @property
+    def has_untried(self) -> bool:
+        """Whether plans like the one in use are to be tried as soon as there is time."""
+        return self._start == 0.0
+
     def misled(self, used: Plan, other: Plan, check: int) -> float:
         """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known."""
         return self._verdicts.misled(outline_of(used), outline_of(other), check)
