@@ -27,7 +27,8 @@ from ensue.planning.invariants import Watch, watch
 from ensue.planning.plan import Plan, every_order, every_tree
 from ensue.planning.planners import PLANNERS, with_storage
 from ensue.runtime.sampled import evaluating
-from ensue.statistics.collector import Collector, Sampling
+from ensue.statistics.collector import Collector
+from ensue.statistics.sampling import Sampling
 from ensue.statistics.snapshot import Estimate, Statistics
 from ensue.testing.generators import traffic_like
 

@@ -21,8 +21,8 @@ from ensue.pattern.query import Query
 from ensue.planning.cost import Costs
 from ensue.planning.figures import figures_of
 from ensue.runtime.sampled import evaluating
-from ensue.statistics.collector import Collector, Reach, Sampling
-from ensue.statistics.sampling import Events, Mask
+from ensue.statistics.collector import Collector, Reach
+from ensue.statistics.sampling import Events, Mask, Sampling
 from ensue.statistics.snapshot import Estimate, Statistics
 
 

@@ -121,7 +121,8 @@ def _make_collectors(queries: Sequence[Query], schema: Schema, window: str | Non
     from ensue.pattern.expressions import Duration
     from ensue.pattern.types import fold_duration
     from ensue.runtime.sampled import evaluating
-    from ensue.statistics.collector import Collector, Sampling
+    from ensue.statistics.collector import Collector
+    from ensue.statistics.sampling import Sampling
 
     length: float = math.inf
     if window is not None:

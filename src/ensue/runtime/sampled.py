@@ -10,7 +10,7 @@ from ensue.events.schema import Schema
 from ensue.pattern.expressions import Aggregate, Attribute, Comparison, Expression
 from ensue.runtime.columns import evaluate_column, read_attribute, time_step
 from ensue.runtime.values import Column, Kind
-from ensue.statistics.collector import Evaluate
+from ensue.statistics.asking import Evaluate
 from ensue.statistics.sampling import Chosen, Mask
 from ensue.statistics.together import Arithmetic
 

@@ -20,7 +20,8 @@ from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.runtime.rows import RowStore
 from ensue.runtime.sampled import arithmetic, evaluating
-from ensue.statistics.collector import Collector, Reach, Sampling, query_window
+from ensue.statistics.collector import Collector, Reach, query_window
+from ensue.statistics.sampling import Sampling
 from ensue.statistics.snapshot import Statistics
 
 _MOST_HELD = 1 << 17

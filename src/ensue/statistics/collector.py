@@ -8,10 +8,9 @@ snapshot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,33 +18,16 @@ import pyarrow as pa
 from ensue.errors import StateError
 from ensue.events.batch import EventBatch, Int32s, Int64s, plain_text
 from ensue.events.schema import Schema
-from ensue.pattern.expressions import Expression
 from ensue.pattern.query import Query, TimeWindow
 from ensue.pattern.types import fold_duration
-from ensue.statistics.conditions import Conditions, Pair, Together, Triple, find_conditions, previous
+from ensue.statistics.asking import Asker, Evaluate
+from ensue.statistics.conditions import Conditions, Pair, Triple, find_conditions
 from ensue.statistics.estimates import Estimate, share
 from ensue.statistics.histogram import ExponentialHistogram
 from ensue.statistics.rates import Rates, count_expired
-from ensue.statistics.sampling import (
-    AskedPairs,
-    Chosen,
-    Events,
-    Floats,
-    Mask,
-    Passes,
-    Sample,
-    WindowSample,
-    ask_all_pairs,
-    ask_pairs,
-    draw,
-    estimate_joint,
-    scatter,
-)
+from ensue.statistics.sampling import Chosen, Floats, Mask, Sample, Sampling, WindowSample, draw, scatter
 from ensue.statistics.snapshot import Statistics
-from ensue.statistics.together import NUMPY, AllPairs, Arithmetic, estimate_together
-
-Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
-"""For which rows a condition is true: the evaluator's part, given to the collector so that it need not know it."""
+from ensue.statistics.together import NUMPY, Arithmetic
 
 _FORMAT = 3
 _FIRST = 4096
@@ -54,11 +36,6 @@ _SOME = 8192
 """How many events of all types are looked at to find some of each; those of a rare type are searched for."""
 _MORE = 8
 """How many times as many are drawn at most where few pass."""
-_ALL_PAIRS, _SET_PAIRS = 1 << 21, 1 << 17
-"""How many pairs are asked to find out how often the conditions of several variables hold at once: all in all at most,
-and for each set of variables."""
-_LEAST_RATIO = 1e-30
-"""What is divided by at least."""
 _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
@@ -66,22 +43,6 @@ _PARTS = 4
 _CHANGED, _SURELY = 0.25, 4.0
 """By what share of what is expected, and how many standard deviations more, a count of events must be off to tell that
 the stream has changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How much is looked at: what it costs, and how sure the estimates are.
-
-    `error` bounds the relative error of counts. `size` events a variable are kept as its sample, and as many of each
-    type drawn each time; that is once in `every` events, at the start more often. `pairs` of a condition on two events
-    are asked.
-    """
-
-    error: float = 0.05
-    size: int = 128
-    pairs: int = 4096
-    every: int = 131_072
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +115,10 @@ class Collector:
     ) -> None:
         self.query = query
         self.sampling = sampling or Sampling()
-        self._evaluate = evaluate
-        self._arithmetic = arithmetic
         self._conditions: Conditions = find_conditions(query)
         self._columns = list(self._conditions.columns(schema))
         self._within = query_window(query, schema)
+        self._asker = Asker(self._conditions, evaluate, self._within, self.sampling, arithmetic)
         self._reach = Reach() if window is None else window if isinstance(window, Reach) else None
         self._since = 0  # how many events have been counted since the stream changed, as far as is known
         self._turned: int | None = None  # the time from which on it is the stream that it is now; None: not known
@@ -378,7 +338,7 @@ class Collector:
                 mine, high = places, priorities
                 conditions = self._conditions.local.get(name, ())
                 if conditions:
-                    passed = self._all(conditions, {name: Chosen(events, places)})
+                    passed = self._asker.all_pass(conditions, {name: Chosen(events, places)})
                     self._passing[name].add(int(chunk.end[0]), int(chunk.end[-1]), passed)
                     mine, high = places[passed], priorities[passed]
                 if name in self._samples:
@@ -398,12 +358,6 @@ class Collector:
             for sample in samples:
                 sample.places = np.searchsorted(held, sample.places)
 
-    def _all(self, conditions: Sequence[Expression], events: Events) -> Mask:
-        passed = self._evaluate(conditions[0], events)
-        for condition in conditions[1:]:
-            passed = passed & self._evaluate(condition, events)
-        return passed
-
     # -- what is known -----------------------------------------------------------------------------------------------
     def snapshot(self, now: int | None = None, *, closely: bool = True) -> Statistics:
         """The statistics of the window that ends at `now`, at the last event if it is not given.
@@ -421,7 +375,8 @@ class Collector:
             self._settle()
             shares = self._shares = self._ask(now)
         if closely and not shares.is_close:
-            self._ask_closely(shares)
+            told = self._asker.ask_closely(shares.events, shares.pairs, shares.triples)
+            self._implied, self._together = told or (self._implied, self._together)
             shares.is_close = True
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
         asked = shares.local, shares.pairs, now, shares.triples
@@ -429,101 +384,16 @@ class Collector:
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
-        events: dict[str, Chosen] = {}
-        asked: dict[Pair, AskedPairs] = {}
-        if self._pool is not None:
-            events = self._choose(self._pool, now)
-            found = {pair: self._ask_pairs(pair, of, events) for pair, of in self._conditions.pairs.items()}
-            asked = {pair: one for pair, one in found.items() if one is not None}
+        pool, samples = self._pool, self._samples
+        events = {} if pool is None else {name: Chosen(pool, sample.at(now)) for name, sample in samples.items()}
+        asked = self._asker.ask_pairs(events) if events else {}
         return _Shares(
             now,
             {name: found for name, found in local.items() if found is not None},
             {pair: one.estimate for pair, one in asked.items()},
-            self._join_shares(self._conditions.triples, asked, events),
-            asked,
+            self._asker.join_shares(asked, events),
             events,
         )
-
-    def _choose(self, pool: Sample, now: int) -> dict[str, Chosen]:
-        return {name: Chosen(pool, sample.at(now)) for name, sample in self._samples.items()}
-
-    def _ask_closely(self, shares: _Shares) -> None:
-        """Ask what follows from conditions, and how often those of several events hold; not how sure that is."""
-        conditions = self._conditions
-        of = {**conditions.implied, **conditions.pairs}
-        wanted = sorted({*conditions.implied}.union(*(one.pairs for one in conditions.together)))
-        if not shares.events or not wanted:
-            return
-        pairs = min(_ALL_PAIRS, _SET_PAIRS * (1 + len(conditions.together)))
-        size = min(self.sampling.size, math.isqrt(pairs // len(wanted)))
-        events = {name: chosen.thin(size) for name, chosen in shares.events.items()}
-        asked = {pair: self._ask_all_pairs(pair, of[pair], events) for pair in wanted}
-        shown = [pair for pair in conditions.implied if asked[pair].could.any()]
-        self._implied = {pair: Estimate(asked[pair].share.value) for pair in shown}
-        ratios = estimate_together(conditions.together, asked, self._arithmetic)
-        self._together = {
-            one.names: Estimate(ratios[one.names] / self._told(one, shares)) for one in conditions.together
-        }
-
-    @cached_property
-    def _triples_of(self) -> dict[tuple[str, ...], list[Triple]]:
-        """The triples among the variables of each set that is counted."""
-        sets = [(one.names, frozenset(one.names)) for one in self._conditions.together]
-        triples = [(one, frozenset(one)) for one in self._conditions.triples]
-        return {names: [one for one, among in triples if among <= these] for names, these in sets}
-
-    def _told(self, about: Together, shares: _Shares) -> float:
-        """What is known of some variables already, beside the pairs that were counted."""
-        triples = [shares.triples[one].value for one in self._triples_of[about.names] if one in shares.triples]
-        needless = [shares.pairs[pair].value for pair in about.needless if pair in shares.pairs]
-        return max(math.prod(triples) * math.prod(needless), _LEAST_RATIO)
-
-    def _join_shares(
-        self, triples: Sequence[Triple], asked: Mapping[Pair, AskedPairs], events: Mapping[str, Chosen]
-    ) -> dict[Triple, Estimate]:
-        """How often both conditions of a triple hold, beside what their shares let expect."""
-
-        def shares(middle: str, other: str) -> Floats | None:
-            pair = asked.get((min(middle, other), max(middle, other)))
-            is_later = self._in_order(middle, other)[1] == middle
-            return None if pair is None else pair.shares(len(events[middle]), right=is_later)
-
-        found = {}
-        for x, middle, z in triples:
-            one, other = shares(middle, x), shares(middle, z)
-            joint = math.nan if one is None or other is None else float(estimate_joint(one, other))
-            if not math.isnan(joint):
-                found[x, middle, z] = Estimate(joint)
-        return found
-
-    def _in_order(self, *pair: str) -> tuple[str, ...]:
-        """Two variables, first the one whose events are earlier where there is an order."""
-        x, y = sorted(pair)
-        turned = (x, y) not in self._conditions.before and (y, x) in self._conditions.before
-        return (y, x) if turned else (x, y)
-
-    def _ask_pairs(
-        self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
-    ) -> AskedPairs | None:
-        left, right, passes, ordered = self._sides(pair, conditions, events)
-        return ask_pairs(left, right, passes, within=self._within, ordered=ordered, most=self.sampling.pairs)
-
-    def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]) -> AllPairs:
-        left, right, passes, ordered = self._sides(pair, conditions, events)
-        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered))
-        return asked if left is events[pair[0]] else asked.turned
-
-    def _sides(
-        self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
-    ) -> tuple[Chosen, Chosen, Passes, bool]:
-        """The events of a pair, the earlier ones first, what asks them, and whether they must come in that order."""
-        earlier, later = self._in_order(*pair)
-        first = previous(earlier) if earlier == later else earlier
-
-        def passes(x: Chosen, y: Chosen) -> Mask:
-            return self._all(conditions, {first: x, later: y})
-
-        return events[earlier], events[later], passes, (earlier, later) in self._conditions.before
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:
@@ -584,7 +454,6 @@ class _Shares:
     local: Mapping[str, Estimate]
     pairs: Mapping[Pair, Estimate]
     triples: Mapping[Triple, Estimate]
-    asked: Mapping[Pair, AskedPairs]
     events: Mapping[str, Chosen]
     is_close: bool = False
 

@@ -42,6 +42,22 @@ ENOUGH_PAIRS = 1000
 """From so many pairs on, those that could be in one match speak for themselves; from fewer, all pairs are asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How much is looked at: what it costs, and how sure the estimates are.
+
+    `error` bounds the relative error of counts. `size` events a variable are kept as its sample, and as many of each
+    type drawn each time; that is once in `every` events, at the start more often. `pairs` of a condition on two events
+    are asked.
+    """
+
+    error: float = 0.05
+    size: int = 128
+    pairs: int = 4096
+    every: int = 131_072
+    seed: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """Some events: a table of the columns that conditions name, their times, and numbers that tell them apart.
