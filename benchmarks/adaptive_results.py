@@ -13,8 +13,8 @@ METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_av
 INVARIANTS = METHODS[3:]
 DEFAULT = "invariant, tuned"
 """What the engine does if one says no more than adapt=True."""
-TWIN = "invariant, tuned, twin"
-"""The same once more, as if it were another method: by how much it differs is chance."""
+TWIN, STATIC_TWIN = "invariant, tuned, twin", "static, twin"
+"""The same once more, as if it were another method, and so the plan that stays: by how much they differ is chance."""
 
 
 NOISE = 0.02
@@ -59,10 +59,13 @@ class CellResult:
         found = [one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped]
         return average(found) if found else 0.0
 
-    @property
-    def has_twin(self) -> bool:
-        """Whether the default took part twice."""
-        return any(one.method == TWIN for one in self.outcomes)
+    def has(self, method: str) -> bool:
+        """Whether a method took part."""
+        return any(one.method == method for one in self.outcomes)
+
+    def slower(self, method: str) -> float:
+        """How much longer than the plan that stays a method takes, as a share of that."""
+        return 1 / self.gain(method) - 1
 
     @property
     def chance(self) -> float:

@@ -38,7 +38,7 @@ from adaptive_cells import (
     read_traffic,
 )
 from adaptive_plots import draw_plots
-from adaptive_results import CellResult, best_parameters, read_cell
+from adaptive_results import DEFAULT, STATIC_TWIN, CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
     MOST_RUNS,
@@ -155,7 +155,7 @@ def do_inverted(planner: str, events: int) -> list[dict[str, Any]]:
 def do_steady(job: Job) -> list[dict[str, Any]]:
     """A stream without drift: the plan that stays, and the engine as it adapts by default."""
     cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed, job.run)
-    tried = {"static": None, "invariant, tuned": invariants(TunedDistance(start=0.1))}
+    tried = {"static": None, STATIC_TWIN: None, DEFAULT: invariants(TunedDistance(start=0.1))}
     return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1)) for planner in PLANNERS]
 
 
