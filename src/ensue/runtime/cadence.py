@@ -43,7 +43,8 @@ _GLANCE = 1e-2
 class Cadence:
     """When the next check is due: after `every` so many events, or when its cost is a share `budget` of the time since.
 
-    While checks find nothing they become rarer, down to a quarter of the budget.
+    While checks find nothing they become rarer, down to a quarter of the budget. Between two of them plans may be tried
+    that there was no time for, at a distance that grows while nothing comes of it.
 
     The number of events between checks is found anew after each of them, from what an event and a check have taken. A
     plan that no longer fits shows: what events take longer than before is added up, and falls again while they do not;
@@ -269,8 +270,6 @@ class Cadence:
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             self._weigh()
-            if found and is_news:
-                self._tries = 0
             self._count_try(trying, 0.0, found=found, more=more)
             wanted = min(self._wait, self._try_wait) * (next_event - self._last) / working
             self.events = int(min(max(wanted, _FIRST_CHECK), _MOST_EVENTS))
