@@ -201,6 +201,8 @@ class Evaluator:
             status = call(state.arena, out)
             if timed:
                 self.seconds[0] += time.thread_time() - started
+            if status == at.LOOKED:  # it goes on, and its output too
+                continue
             arena = state.arena
             used = int(arena[at.S_OUT])
             found += int(arena[at.S_MATCHES])
@@ -230,7 +232,7 @@ class Evaluator:
                 self._make_room(state)
                 if timed:  # it is the plan that needs the room
                     self.seconds[0] += time.thread_time() - started
-            elif status != at.LOOKED:
+            else:
                 raise InternalError(f"kernel returned {status}")
         return decode(parts, self.query, self.name, self.assembly, self.pool)
 
