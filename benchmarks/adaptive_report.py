@@ -62,7 +62,13 @@ def write(path: Path, known: dict[str, Any]) -> None:
 # -- aims ------------------------------------------------------------------------------------------------------------
 def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], inverted: list[dict[str, Any]]) -> Grid:
     rows = []
-    for part, cells in streams.items():
+    for part, all_cells in streams.items():
+        cells = [cell for cell in all_cells if not cell.is_broken]
+        if not cells:
+            continue
+        if len(cells) < len(all_cells):
+            told = f"{len(all_cells) - len(cells)} of {len(all_cells)} cells, which are left out here"
+            rows.append((f"{part}: no method could hold its partial matches", "", told))
         for method in INVARIANTS:
             for rivals, static in (("of the methods that adapt", False), ("of all", True)):
                 behind = {cell.name: cell.behind(method, static) for cell in cells}

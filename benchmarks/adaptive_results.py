@@ -54,6 +54,11 @@ class CellResult:
         return max(found, 1 - 1 / HOPELESS) if self.of(method).is_stopped else found
 
     @property
+    def is_broken(self) -> bool:
+        """Whether no method ran to the end: none of their plans could be held."""
+        return all(one.is_stopped for one in self.outcomes)
+
+    @property
     def noise(self) -> float:
         """By what share the runs of one method differ, on average over those that were not stopped."""
         found = [one.again / one.seconds - 1 for one in self.outcomes if not one.is_stopped]
