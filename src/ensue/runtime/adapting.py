@@ -394,7 +394,7 @@ class Adapter(Replanner):
     def explore(
         self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn, *, worked: float
     ) -> Entry | None:
-        """Try plans on the events before that number that were left when it was planned."""
+        """Try the plans that were left when it was planned, on the events before that number."""
         return self.try_more(swap, partial(try_plans, self.watcher.recent(rows, next_event)), worked)
 
     def figures(self, statistics: Statistics) -> list[Figures]:

@@ -35,6 +35,11 @@ def header(store: int) -> int:
     return at.HEADERS + store * at.HEADER
 
 
+def capacities_of(stores: Sequence[Store], state: Int64s) -> list[int]:
+    """How many rows each store of a state has room for."""
+    return [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+
+
 def laid_out(stores: Sequence[Store], capacities: Sequence[int]) -> Int64s:
     """A state whose stores are empty and have room for so many rows."""
     offset = header(len(stores))
@@ -70,7 +75,7 @@ def larger(stores: Sequence[Store], state: Int64s, full: int, need: int) -> list
     Each change copies the whole state. So a small store becomes four times as large, and those that are more than half
     full become larger too.
     """
-    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    capacities = capacities_of(stores, state)
     capacities[full] *= 2 if capacities[full] >= _LARGE else 4
     while capacities[full] < need:
         capacities[full] *= 2
@@ -83,7 +88,7 @@ def larger(stores: Sequence[Store], state: Int64s, full: int, need: int) -> list
 
 def smaller(stores: Sequence[Store], state: Int64s, needed: Sequence[int]) -> list[int]:
     """The capacities of a state without the room that stores have far more of than the rows that they have needed."""
-    capacities = [int(state[header(s.number) + at.H_CAPACITY]) for s in stores]
+    capacities = capacities_of(stores, state)
     for s in stores:
         is_own = s.kind in (at.KIND_LEAF, at.KIND_NODE, at.KIND_PENDING, at.KIND_LIST) and s.shared is None
         if is_own and capacities[s.number] > max(_LARGE, _SPARE * needed[s.number]):

@@ -198,7 +198,8 @@ class Cadence:
     def is_due(self, next_event: int, *, is_urgent: bool = False) -> bool:
         """Whether a check is to be made now: enough events have come, or its cost is a small share of the time.
 
-        If it `is_urgent`, for events took longer than they may, few of them are enough.
+        If it `is_urgent`, for events took longer than they may, few of them are enough. What is due may also be only to
+        try plans (`is_try`).
         """
         if self._every is not None:
             return next_event >= self.next

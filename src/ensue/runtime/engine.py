@@ -359,7 +359,7 @@ class Engine(Fed):
     def _tidy(self, *, quickly: bool = False, sparing: bool = False) -> None:
         """Release what no match can need any more: state, rows, strings.
 
-        Quickly, as an event waits, most of it; sparing, with all room that is kept for bursts.
+        Quickly, as an event waits, most of it; sparing, with the room that is kept for bursts.
         """
         assert self._rows is not None
         self._count_singles()

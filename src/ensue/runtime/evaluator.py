@@ -19,8 +19,18 @@ from ensue.pattern.query import Query
 from ensue.planning.conditions import Conditions
 from ensue.planning.plan import Plan
 from ensue.runtime import layout as at
-from ensue.runtime.arena import SMALLEST, header, index_room, larger, new_arena, resized, rows_of, smaller
-from ensue.runtime.assembly import Assembly
+from ensue.runtime.arena import (
+    SMALLEST,
+    capacities_of,
+    header,
+    index_room,
+    larger,
+    new_arena,
+    resized,
+    rows_of,
+    smaller,
+)
+from ensue.runtime.assembly import Assembly, Store
 from ensue.runtime.blocks import MatchBlock
 from ensue.runtime.common import CommonLeaves
 from ensue.runtime.decoding import decode, written
@@ -94,7 +104,7 @@ class Evaluator:
         if not self.shares:
             return
         self._attach(state, state.arena)
-        capacities = [int(state.arena[header(s.number) + at.H_CAPACITY]) for s in self.assembly.stores]
+        capacities = capacities_of(self.assembly.stores, state.arena)
         for s in self.assembly.stores:
             is_indexed = s.shared is not None and s.key is not None
             if (is_indexed and index_room(state.arena, s) != capacities[s.number]) or (
@@ -135,7 +145,7 @@ class Evaluator:
 
         def call(arena: Int64s, out: Int64s) -> int:
             nonlocal stop, status
-            if self.seconds[0] > end:  # that it has begun with a row, and lacked room, is its last
+            if self.seconds[0] > end:  # a row that it has begun, and lacked room for, is its last
                 stop = min(stop, int(arena[at.S_ROW]) + (status != at.LOOKED))
             status = int(step(program, arena, ranks, columns, out, stop))
             return status
@@ -291,21 +301,20 @@ class Evaluator:
         """Release whatever has left the window, and now and then the room that stores have not needed for a while.
 
         For what a burst of partial matches needed, the next one needs again, and would have to wait for. Quickly, no
-        store is moved for that; sparing, no room is left for bursts.
+        store is moved for that; sparing, it only counts what is needed now.
         """
         from ensue.runtime.kernels.stores import purge_all
 
         arena, stores = state.arena, self.assembly.stores
         if not quickly:
-            tails = [int(arena[header(s.number) + at.H_TAIL]) for s in stores]
-            state.needed = tuple(map(max, tails, state.needed or tails))
+            held = _tails(stores, arena)
+            state.needed = tuple(map(max, held, state.needed or held))
             state.tidied += 1
         purge_all(self.assembly.program, arena)
         if quickly or not (sparing or state.tidied >= _LULL):
             return
-        needed = [int(arena[header(s.number) + at.H_TAIL]) for s in stores] if sparing else state.needed
-        capacities = smaller(stores, arena, needed)
-        if capacities != [int(arena[header(s.number) + at.H_CAPACITY]) for s in stores]:
+        capacities = smaller(stores, arena, _tails(stores, arena) if sparing else state.needed)
+        if capacities != capacities_of(stores, arena):
             self._resize(state, capacities)
         state.needed, state.tidied = (), 0
 
@@ -327,6 +336,11 @@ class Evaluator:
             for number, column in self.assembly.string_columns
         ]
         return found
+
+
+def _tails(stores: Sequence[Store], arena: Int64s) -> list[int]:
+    """How many rows each store holds, those that it no longer needs included until they are purged."""
+    return [int(arena[header(s.number) + at.H_TAIL]) for s in stores]
 
 
 def _is_done(arena: Int64s, out: Int64s) -> int:
