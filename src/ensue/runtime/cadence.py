@@ -38,6 +38,9 @@ _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
 _GLANCE = 1e-2
 """Seconds of work between two glances at a batch."""
+_SAVED, _SAVING = 4.0, 0.015
+"""How many checks may follow each other because the stream is seen to have changed, and from which share of the time
+they are saved up again: where it changes all the time, plans cannot follow it for nothing."""
 
 
 class Cadence:
@@ -79,6 +82,7 @@ class Cadence:
         self._is_called = False  # the last check came before its time
         self._calls = 0.0  # how many did of late: each that comes in its time lets half of them be forgotten
         self._pace = 0.0  # seconds an event between the last two checks; 0: not known
+        self._saved = _SAVED  # checks that may come as soon as the stream is seen to have changed
         self._excess = 0.0  # seconds that events have lately taken longer than they may
         self._mark = (0, 0.0)  # since when: an event's number, and what had been worked then
         self._seen = (0, self._since)  # an event's number, and the clock then
@@ -99,6 +103,7 @@ class Cadence:
         calls = [min(max(self._calls - free, 0.0), _MOST_CALLS) for free in freely]
         self._limit = _CALLING * self._cost * math.exp2(calls[0])
         self._unseen_limit = _CALLING * _UNSEEN * self._cost * math.exp2(calls[1])
+        self._unwatched = max(self._limit, (1.0 - self._saved) * self._cost / _SAVING)  # seconds without a glance
 
     def turn(self) -> None:
         """The stream is seen to have changed: if events are slow, that is why."""
@@ -134,7 +139,7 @@ class Cadence:
             return False
         if not self._is_other:
             now = self._seen[1]
-            if (now >= self._glance and worked >= self._limit) or self._excess > self._limit:
+            if (now >= self._glance and worked >= self._unwatched) or self._excess > self._limit:
                 self.is_glance = True
                 self._glance = now + _GLANCE
         return worked < min(self._wait, self._try_wait) and not self._is_slow
@@ -270,6 +275,7 @@ class Cadence:
                 self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
+            self._saved = min(self._saved + (_SAVING * worked - seconds) / self._cost, _SAVED)
             self._weigh()
             self._count_try(trying, 0.0, found=found, more=more)
             wanted = min(self._wait, self._try_wait) * (next_event - self._last) / working
@@ -293,7 +299,7 @@ class Cadence:
         """The state as JSON-able values, for `load`."""
         state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last, "wanted": self._wanted}
         state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
-        state |= {"idle": self._idle, "following": self._following, "calls": self._calls}
+        state |= {"saved": self._saved, "idle": self._idle, "following": self._following, "calls": self._calls}
         trying = None if self._try_wait == math.inf else self._try_wait
         state |= {"trying": trying, "tries": self._tries, "try_cost": self._try_cost}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
@@ -306,6 +312,7 @@ class Cadence:
         self._before = state.get("before", 0.0)
         self._idle, self._following = state.get("idle", 0), state.get("following", 0)
         self._calls, self._pace, self._wanted = state.get("calls", 0.0), state.get("pace", 0.0), state.get("wanted")
+        self._saved = state.get("saved", _SAVED)
         waiting, self._tries = state.get("trying"), state.get("tries", 0)
         self._try_wait, self._try_cost = math.inf if waiting is None else waiting, state.get("try_cost", _FIRST_TRY)
         self._since = self._clock()
