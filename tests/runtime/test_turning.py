@@ -227,6 +227,26 @@ def test_who_goes_on_counts_on() -> None:
     assert again.is_wanted(907_000)
 
 
+def test_a_stream_that_changes_all_the_time_is_not_followed_for_nothing() -> None:
+    """Each glance shows a change: a few checks come at once, the others as their share of the time allows."""
+    clock = [0.0]
+    cadence = settled(clock)
+    last = 900_000
+    distances = []
+    for number in range(last, 3_000_000, 1_000):
+        cadence.is_far(number, number + 1_000, 0)
+        if cadence.is_glance:
+            cadence.turn()
+            cadence.want(number + 1_000)
+        clock[0] += 0.01
+        if cadence.is_due(number + 1_000):
+            distances.append((number + 1_000 - last) / 100_000)  # in seconds of work
+            last = number + 1_000
+            cadence.checked(last, 0.0099, found=False)
+    assert all(one < 0.05 for one in distances[:3]), "a few times what a check costs"
+    assert all(0.5 < one < 1.0 for one in distances[8:]), "10 ms are 1.5 % of that"
+
+
 def test_plans_are_tried_between_checks_and_ever_more_rarely() -> None:
     clock = [0.0]
     cadence = settled(clock)

@@ -38,8 +38,8 @@ _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
 _GLANCE = 1e-2
 """Seconds of work between two glances at a batch."""
-_SAVED, _SAVING = 4.0, 0.015
-"""How many checks may follow each other because the stream is seen to have changed, and from which share of the time
+_SAVED, _SAVING = 4.0, 1.5
+"""How many checks may follow each other because the stream is seen to have changed, and from how many times the budget
 they are saved up again: where it changes all the time, plans cannot follow it for nothing."""
 
 
@@ -54,7 +54,8 @@ class Cadence:
     where it exceeds what a check costs, some times over, the check comes at once. So the longer a plan has been slow by
     much, the surer it is given up, and little is lost until then. The oftener that happens the more must be lost before
     it does again, and what events take then is what they are expected to: they may be slow whatever the plan, as in
-    bursts of matches.
+    bursts of matches. Checks that come because the stream is seen to have changed have a budget of their own.
+
     Time is what the `clock` says, which should only run while plans are at work: what others do neither hurries nor
     delays a check, and where plans take little time, little can be saved. All is part of the state: an engine that is
     stored and restored all the time, as on Spark, counts its own time.
@@ -103,7 +104,8 @@ class Cadence:
         calls = [min(max(self._calls - free, 0.0), _MOST_CALLS) for free in freely]
         self._limit = _CALLING * self._cost * math.exp2(calls[0])
         self._unseen_limit = _CALLING * _UNSEEN * self._cost * math.exp2(calls[1])
-        self._unwatched = max(self._limit, (1.0 - self._saved) * self._cost / _SAVING)  # seconds without a glance
+        lacking = (1.0 - self._saved) * self._cost / (_SAVING * self._budget)
+        self._unwatched = max(self._limit, lacking)  # seconds of work without a glance
 
     def turn(self) -> None:
         """The stream is seen to have changed: if events are slow, that is why."""
@@ -275,7 +277,7 @@ class Cadence:
                 self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
-            self._saved = min(self._saved + (_SAVING * worked - seconds) / self._cost, _SAVED)
+            self._saved = min(self._saved + (_SAVING * self._budget * worked - seconds) / self._cost, _SAVED)
             self._weigh()
             self._count_try(trying, 0.0, found=found, more=more)
             wanted = min(self._wait, self._try_wait) * (next_event - self._last) / working
