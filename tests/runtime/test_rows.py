@@ -32,6 +32,7 @@ steps = st.lists(
         st.tuples(st.just("dictionary"), st.integers(1, 6)),
         st.tuples(st.just("one"), st.integers(1, 4)),
         st.tuples(st.just("release"), st.integers(0, 12)),
+        st.tuples(st.just("free"), st.just(1)),
         st.tuples(st.just("take"), st.integers(0, 5)),
         st.tuples(st.just("reload"), st.just(0)),
     ),
@@ -72,6 +73,8 @@ def test_rows_come_back(steps: list[tuple[str, int]], random: Any) -> None:
             lowest = max(lowest, n - size)
             store.release(lowest)
             stored = {seq: row for seq, row in stored.items() if seq >= lowest}
+        elif what == "free":
+            store.free_forgotten()
         elif what == "reload":
             state, tables = store.dump()
             store = RowStore.load(SCHEMA, json.loads(json.dumps(state)), tables)
@@ -97,12 +100,24 @@ def test_released_rows_free_their_memory() -> None:
     full = store.nbytes
     store.release(99_990)
     assert len(store) == 10
+    assert full / 100 < store.nbytes < full / 20, "the rest of a chunk that is not large stays with it"
+    assert store.take(np.array([99_990]))["ts"].to_pylist() == [99_990]
+    store.free_forgotten()
     assert store.nbytes < full / 100
     assert store.take(np.array([99_990]))["ts"].to_pylist() == [99_990]
     with pytest.raises(InternalError, match="released"):
         store.take(np.array([5]))
     store.release(10**9)
     assert len(store) == 1  # the last one stays: a row of the same time may still come
+
+
+def test_the_memory_of_a_large_chunk_is_freed_at_once() -> None:
+    store, ts = RowStore(SCHEMA), np.arange(100_000)
+    store.append(Intake(SCHEMA).push({"type": ["A"] * len(ts), "ts": ts, "x": ts * 0.5, "s": ["text"] * len(ts)}))
+    full = store.nbytes
+    store.release(99_990)
+    assert len(store) == 10
+    assert store.nbytes < full / 100
 
 
 def test_rows_of_the_time_of_the_first_that_stays_are_kept() -> None:

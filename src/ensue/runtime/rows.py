@@ -24,7 +24,8 @@ _FORMAT = 2
 _SMALL = 4_096  # chunks below this many rows are merged with their neighbours
 _LISTED = 128  # as long a list of dicts is made a table to be merged with one
 _LONGEST_LIST = 1_024  # longer lists of dicts are not joined: who looks at one makes a table of all of it
-_SPARSE = 4  # a chunk is copied once less than one in this many of its rows is live
+_SPARSE = 4  # a chunk is cut once less than one in this many of its rows is live
+_LARGE = 8_192  # and what is left of one with as many rows is copied; of others it takes longer than it is worth
 
 
 class Chunk:
@@ -214,6 +215,7 @@ class RowStore:
         self._tail = Tail()
         self.lost = (-1, NULL)  # the number and the end of the last row that was forgotten; all later ones are there
         self._forgotten: list[Mapping[str, Any]] = []  # are freed one by one: all at once keeps an event waiting
+        self._is_cut = False  # the memory of the first chunk still has rows in it that were forgotten
         self._unkept: npt.NDArray[np.bool_] | None = None  # rows of the last chunk to keep, once it must stay longer
 
     def __len__(self) -> int:
@@ -223,7 +225,7 @@ class RowStore:
         """Store the rows of a batch, or those that the mask keeps. Later rows must have greater sequence numbers."""
         self._settle()
         self._thin()
-        self.free_forgotten()
+        self._forgotten.clear()
         if self._base is None:
             self._base = plain_layout(batch.table.schema)
         if not len(batch) or (keep is not None and not keep.any()):
@@ -304,12 +306,16 @@ class RowStore:
             self._lose(chunk, len(chunk))
         if place * _SPARSE > len(first) * (_SPARSE - 1):
             self._lose(first, place)
-            first = first.cut(place, copy=True)
+            self._is_cut = len(first) < _LARGE
+            first = first.cut(place, copy=not self._is_cut)
         self._chunks = [first, *chunks[number + 1 :]]
 
     def free_forgotten(self) -> None:
         """Free the memory of all rows that were forgotten."""
         self._forgotten.clear()
+        if self._is_cut:
+            self._chunks[:1] = [chunk.cut(0, copy=True) for chunk in self._chunks[:1]]
+            self._is_cut = False
 
     def _lose(self, chunk: Chunk, stop: int) -> None:
         """Note that the rows of a chunk before a place are forgotten."""
