@@ -99,11 +99,12 @@ def test_where_only_replay_will_do_the_plan_in_use_stays(monkeypatch: pytest.Mon
     assert sum(found) == len(ensue.run(events, query)) > 0
 
 
-def test_a_plan_whose_state_needs_too_much_room_takes_over_side_by_side() -> None:
+@pytest.mark.parametrize("pace", [10.0, None])  # None: checks come each so many events, and must be repeatable
+def test_a_plan_whose_state_needs_too_much_room_takes_over_side_by_side(pace: float | None) -> None:
     """A limit is for what the stream needs, not for what a plan would have needed before it."""
     engine = ensue.compile(ALL, plan=ABC, adapt="static", options=ensue.Options(max_partial_matches=2_000))
     engine.push(turning(1_500, 1_500))
-    assert engine._swap("q1", 10.0, CBA, "replay").method == "side by side"
+    assert engine._swap("q1", pace, CBA, "replay").method == "side by side"
 
 
 # -- what statistics and races look at -------------------------------------------------------------------------------
@@ -158,18 +159,18 @@ def test_what_came_since_a_time_is_looked_at() -> None:
 
 
 # -- checks that follow each other -----------------------------------------------------------------------------------
-@pytest.mark.parametrize("is_wanted", [False, True])
+@pytest.mark.parametrize("is_settling", [False, True])
 def test_once_enough_is_known_it_is_planned_whatever_decisions_say(
-    monkeypatch: pytest.MonkeyPatch, is_wanted: bool
+    monkeypatch: pytest.MonkeyPatch, is_settling: bool
 ) -> None:
-    monkeypatch.setattr(Cadence, "is_wanted", lambda *_: is_wanted)
+    monkeypatch.setattr(Cadence, "is_settling", lambda *_: is_settling)
     never = ensue.Adaptation(decision=Threshold(1e9), every=2_000, tried=False)
     engine = ensue.compile(ALL, plan=CBA, adapt=never)
     engine.push(turning(16_000, 8_000))
     first, *others = engine.journal
     assert "no plan has been made" in first.reason
     assert all("little was known" in entry.reason and entry.replaced for entry in others)
-    assert bool(others) is is_wanted
+    assert bool(others) is is_settling
 
 
 def settled(clock: list[float]) -> Cadence:
@@ -196,9 +197,23 @@ def test_a_check_that_was_called_is_followed_by_one_that_knows_more(found: bool)
     assert cadence.next <= 907_000
     assert not cadence.is_due(906_000) and not cadence.is_wanted(906_000)
     assert cadence.next == 907_000
-    assert cadence.is_due(907_000) and cadence.is_wanted(907_000)
+    assert cadence.is_due(907_000) and cadence.is_settling(907_000)
     cadence.checked(907_000, 0.0099, found=False, enough=6_000)
     assert not cadence.is_wanted(999_000), "once"
+
+
+def test_where_the_stream_is_seen_to_have_changed_decisions_decide() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    cadence.turn()
+    cadence.want(903_000)
+    clock[0] += 0.01
+    assert cadence.is_due(903_000) and not cadence.is_settling(903_000)
+    call(cadence, clock, 904_000, found=False)
+    again = Cadence(None, 0.01, lambda: clock[0])
+    again.load(cadence.dump(), 904_000)
+    cadence.want(905_000)
+    assert again.is_settling(910_000) and cadence.is_settling(905_000), "unless the plan was made from little"
 
 
 def test_not_every_call_is_followed() -> None:

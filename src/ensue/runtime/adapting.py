@@ -194,7 +194,7 @@ class Replanner:
     @property
     def has_untried(self) -> bool:
         """Whether there are plans that are worth while trying before the next check."""
-        return bool(self._figures) and self._explorer.has_untried
+        return self.adaptation.tries and bool(self._figures) and self._explorer.has_untried
 
     def try_more(self, swap: Replace, try_plans: Try, worked: float) -> Entry | None:
         """Try more plans, by what was known when it was planned last."""

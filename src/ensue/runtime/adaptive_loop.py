@@ -168,7 +168,7 @@ class AdaptiveLoop:
             return
         told = len(self.journal)
         slower, worked = self._cadence.slower(next_event), self._cadence.worked
-        is_settling = self._cadence.is_wanted(next_event)
+        is_settling = self._cadence.is_settling(next_event)
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
         before = self.spent
         assert self.adaptation is not None

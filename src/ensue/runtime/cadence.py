@@ -38,9 +38,10 @@ _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
 _GLANCE = 1e-2
 """Seconds of work between two glances at a batch."""
-_SAVED, _SAVING = 4.0, 1.5
-"""How many checks may follow each other because the stream is seen to have changed, and from how many times the budget
-they are saved up again: where it changes all the time, plans cannot follow it for nothing."""
+_SAVED, _OWED, _SAVING = 4.0, -1.0, 1.5
+"""How many checks may be saved up for when the stream is seen to have changed, how many may be owed by others that came
+before their time, and from how many times the budget: where it changes all the time, plans cannot follow for nothing.
+"""
 
 
 class Cadence:
@@ -79,6 +80,7 @@ class Cadence:
         self._tries = 0  # times in a row that plans were tried and nothing came of it
         self._try_wait = math.inf  # seconds since the last check after which plans are tried
         self._wanted: int | None = None  # the number of the event before which one is to come in any case
+        self._settles = False  # for the last one was called, and little was known
         self._is_other = False  # the stream was seen to have changed since the last check
         self._is_called = False  # the last check came before its time
         self._calls = 0.0  # how many did of late: each that comes in its time lets half of them be forgotten
@@ -120,6 +122,10 @@ class Cadence:
     def is_wanted(self, next_event: int) -> bool:
         """Whether that is now."""
         return self._wanted is not None and next_event >= self._wanted
+
+    def is_settling(self, next_event: int) -> bool:
+        """Whether the check that is due now is the one that follows a check that was called, and knows more."""
+        return self._settles and self.is_wanted(next_event)
 
     @property
     def worked(self) -> float:
@@ -268,6 +274,7 @@ class Cadence:
             is_turn = self._is_called and self._calls <= _FREELY + 1.0
             is_news = is_turn or is_wanted
             self._wanted = next_event + enough if is_turn and enough else None
+            self._settles = self._wanted is not None
             if found and (is_news or (self._idle > 0 and not self._following)):
                 self._following = _FOLLOWING
             else:  # also where each check finds another plan: there is no reason to hurry
@@ -277,7 +284,8 @@ class Cadence:
                 self._pace = pace
             known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
-            self._saved = min(self._saved + (_SAVING * self._budget * worked - seconds) / self._cost, _SAVED)
+            saved = self._saved + (_SAVING * self._budget * worked - seconds) / self._cost
+            self._saved = min(max(saved, _OWED), _SAVED)
             self._weigh()
             self._count_try(trying, 0.0, found=found, more=more)
             wanted = min(self._wait, self._try_wait) * (next_event - self._last) / working
@@ -299,7 +307,8 @@ class Cadence:
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values, for `load`."""
-        state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last, "wanted": self._wanted}
+        state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last}
+        state |= {"wanted": self._wanted, "settles": self._settles}
         state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
         state |= {"saved": self._saved, "idle": self._idle, "following": self._following, "calls": self._calls}
         trying = None if self._try_wait == math.inf else self._try_wait
@@ -314,7 +323,7 @@ class Cadence:
         self._before = state.get("before", 0.0)
         self._idle, self._following = state.get("idle", 0), state.get("following", 0)
         self._calls, self._pace, self._wanted = state.get("calls", 0.0), state.get("pace", 0.0), state.get("wanted")
-        self._saved = state.get("saved", _SAVED)
+        self._settles, self._saved = state.get("settles", self._wanted is not None), state.get("saved", _SAVED)
         waiting, self._tries = state.get("trying"), state.get("tries", 0)
         self._try_wait, self._try_cost = math.inf if waiting is None else waiting, state.get("try_cost", _FIRST_TRY)
         self._since = self._clock()

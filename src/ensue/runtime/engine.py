@@ -417,7 +417,8 @@ class Engine(Fed):
         """Let another plan of a query take over from now on; no match is lost, none is found twice.
 
         `method` says how: see `ensue.runtime.lanes`. Queries with a window of time under USING ANY can be replanned.
-        Where an absence may lie before the match, it is always replay. The engine must have been told to `adapt`
+        Where an absence may lie before the match, it is always replay; elsewhere both run side by side if replay would
+        break a limit. The engine must have been told to `adapt`
         ('static' is enough), so that it keeps the rows of the last window.
         """
         if self._loop.adaptation is None:
@@ -430,7 +431,12 @@ class Engine(Fed):
                 f"query `{name}` cannot be replanned yet: it goes on from a snapshot of an engine that did not adapt, "
                 "and does not have the rows of the last window"
             )
-        self._swap(name, None, plan, method)
+        if self._swap(name, None, plan, method).method is None:
+            raise LimitError(
+                f"query `{name}`: the plan cannot take over, as it would hold more than "
+                f"{self.options.max_partial_matches:,} partial matches (max_partial_matches) of the last window; "
+                "take a plan that stores less, or raise max_partial_matches"
+            )
         self._loop.adapters[name].plan = plan
 
     def _check_plans(self, next_event: int) -> None:

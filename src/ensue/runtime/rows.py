@@ -96,11 +96,11 @@ class Chunk:
             return Chunk(seqs, self._schema, rows=self._rows[start:])
         begin, end = self.times()
         table = self.table()
-        if not copy:
-            return Chunk(seqs, self._schema, table.slice(start), (begin[start:], end[start:]))
-        kept = plain_text(table.slice(start)).take(pa.array(np.arange(len(seqs))))
-        tail = end[start:].copy()
-        return Chunk(seqs.copy(), self._schema, kept, (tail if begin is end else begin[start:].copy(), tail))
+        kept, heads, tails = table.slice(start), begin[start:], end[start:]
+        if copy:
+            kept = plain_text(kept).take(pa.array(np.arange(len(seqs))))
+            seqs, heads, tails = seqs.copy(), heads.copy(), tails.copy()
+        return Chunk(seqs, self._schema, kept, (tails if begin is end else heads, tails))
 
     def join(self, other: Chunk) -> Chunk:
         """The rows of two neighbours as one chunk."""
