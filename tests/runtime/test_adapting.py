@@ -68,9 +68,13 @@ def swap_all_along(seed: int, methods: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("methods", [("replay",), ("side by side",), ("replay", "side by side")], ids=str)
-def test_a_swap_after_every_event(methods: tuple[str, ...]) -> None:
-    done = seed = 0
+@pytest.mark.parametrize(
+    ("methods", "seed"),
+    [(("replay",), 0), (("side by side",), 10_000), (("replay", "side by side"), 20_000)],
+    ids=str,
+)
+def test_a_swap_after_every_event(methods: tuple[str, ...], seed: int) -> None:
+    done = 0
     while done < SWAPPED // 3 + 1:
         done += swap_all_along(seed, methods)
         seed += 1

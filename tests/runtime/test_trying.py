@@ -330,6 +330,7 @@ def test_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, settings: dict[str, A
     engine.push(rare_first(5_000))
     assert not asked
     assert len(engine.journal) <= 1, "nor is it planned anew because events are slow"
+    assert not any(adapter.has_untried for adapter in engine._loop.adapters.values()), "nor later"
 
 
 def test_plans_can_be_tried_before_an_event_of_the_query_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ensue.errors import InputError, StateError
 from ensue.statistics.rates import Rates
@@ -34,6 +36,31 @@ def test_rates_follow_the_stream(batch: int) -> None:
             assert found[name].value == pytest.approx(exact, rel=0.06)
             assert found[name].value == pytest.approx(rate, rel=0.15)
             assert found[name].variance == pytest.approx(found[name].value / min(window, now - times[0] + 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([10, 200, 3_000]), st.sampled_from([0.02, 0.05, 0.2]), st.integers(0, 2**32 - 1))
+def test_a_count_is_off_by_the_histograms_error_and_a_piece_of_a_batch(window: int, error: float, seed: int) -> None:
+    """Though all As of a batch come before its Bs: nobody knows where they lie in the piece that the edge cuts."""
+    dice = np.random.default_rng(seed)
+    rates = Rates(["A", "B"], window, error)
+    all_times, all_codes, largest = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), 0.0
+    now = 0
+    for _ in range(5):
+        size, step, share = dice.integers(1, 2_000), dice.choice([1, 5, 60]), dice.random()
+        times = now + np.cumsum(dice.integers(0, step + 1, size))
+        codes = (np.arange(size) > share * size).astype(np.int32)
+        now = int(times[-1])
+        rates.observe(times, codes, ["A", "B"])
+        all_times, all_codes = np.concatenate([all_times, times]), np.concatenate([all_codes, codes])
+        inside = times[times > now - window]  # the others are not counted
+        span = int(inside[-1] - inside[0]) + 1
+        largest = max(largest, 16, len(inside) / 16, len(inside) * min(1.0, window / 16 / span))
+        for later in (now + window * k // 8 for k in range(8)):
+            for code, name in enumerate(("A", "B")):
+                exact = np.count_nonzero((all_codes == code) & (all_times > later - window))
+                counted = rates.counts[name].estimate(later)
+                assert abs(counted - exact) <= error * exact + largest + 1
 
 
 def test_the_time_seen_stands_for_a_window_that_is_not_full() -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -90,6 +90,7 @@ def run_local(asked: RunOptions) -> None:
             rejects=stack.enter_context(Output(asked.rejects)) if asked.rejects else None,
             strict=asked.strict,
         )
+        journal = None if asked.journal is None else stack.enter_context(_open_journal(asked.journal))
         with pointing_into(text.origin):
             engine = ensue.compile(
                 program,
@@ -106,27 +107,32 @@ def run_local(asked: RunOptions) -> None:
                 if most is not None and asked.on_limit == "error" and engine.counts.matches > most:
                     raise LimitError(f"there are more than {most:,} matches; narrow the query or raise --max-matches")
                 write_matches(matches, out)
+                if journal is not None:
+                    _write_journal(journal, engine)
                 if top is not None:
                     top.take(matches)
                 progress.update()
                 clock.stop("start" if "start" not in clock.seconds else "run")
-    if asked.journal is not None:
-        write_journal(asked.journal, engine)
     if top is not None:
         top.show(is_terminal)
     if not asked.quiet:
         click.echo(summarize(engine, aside, clock), err=True)
 
 
-def write_journal(path: str, engine: Engine | RuleEngine) -> None:
-    """Write what was decided about plans, an object a line."""
-    from ensue.events.json_text import to_json
-
+def _open_journal(path: str) -> TextIO:
     try:
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.writelines(to_json(entry.to_json()) + "\n" for entry in engine.journal)
+        return open(path, "w", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; choose another file with --journal") from error
+
+
+def _write_journal(stream: TextIO, engine: Engine | RuleEngine) -> None:
+    """Write what was decided about plans since the last time, an object a line: a live stream may have no end."""
+    from ensue.events.json_text import to_json
+
+    for entry in engine.take_journal():
+        stream.write(to_json(entry.to_json()) + "\n")
+    stream.flush()
 
 
 def _allow_unbounded(program: Program) -> Program:

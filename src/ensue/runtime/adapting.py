@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -27,57 +27,13 @@ from ensue.planning.invariants import Violation
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.exploring import Explorer, Found
+from ensue.runtime.journal import Entry
 from ensue.runtime.lanes import Method, Swapped
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Race
 from ensue.runtime.watching import Watcher
 from ensue.statistics.collector import query_window
 from ensue.statistics.snapshot import Statistics
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the journal: what was decided at a check that called for planning, and why.
-
-    `at` is the event time. `left` and `right` are the values of a broken invariant's sides. `method` is None where the
-    plan stayed. Costs are those of both plans under the statistics of that moment; `trial` is how many times as long as
-    the old plan the new one took for the last events, None if it was not tried. `seconds` is what planning, trying and
-    replacing took, `replayed` the number of events that were gone through again.
-    """
-
-    query: str
-    at: int
-    reason: str
-    left: float | None
-    right: float | None
-    old: str
-    new: str
-    old_cost: float
-    new_cost: float
-    method: str | None
-    seconds: float
-    replayed: int
-    trial: float | None
-    statistics: dict[str, Any] = field(repr=False)
-
-    @property
-    def replaced(self) -> bool:
-        """Whether another plan took over."""
-        return self.method is not None
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry as JSON-able values."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        done = f"{self.method}, {self.replayed:,} events again" if self.replaced else "kept"
-        if self.trial is not None:
-            done = f"tried, {self.trial:.3g} times as long; {done}"
-        costs = f"{self.old_cost:.6g} -> {self.new_cost:.6g}"
-        return (
-            f"{self.at} {self.query}: {self.reason}; {self.old} -> {self.new} ({costs}; {done}, {self.seconds:.4f} s)"
-        )
-
 
 Look: TypeAlias = Callable[[bool], tuple[Statistics, list[Figures]]]
 """What is known of the stream, and what planners work on; closely or not."""

@@ -17,7 +17,8 @@ from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation
-from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
+from ensue.runtime.adapting import Adapter, Spent, TryOn
+from ensue.runtime.journal import Entry, Journal
 from ensue.runtime.lanes import Lane, Method, Swapped
 from ensue.runtime.matches import Matches
 from ensue.runtime.rows import RowStore
@@ -42,10 +43,9 @@ class AdaptiveLoop:
         self._since: float | None = None  # when such events began to come
         self.adapters: dict[str, Adapter] = {}
         self._window: int | None = None  # the longest of a query
-        self.journal: list[Entry] = []
+        self.journal = Journal()
         self._cadence = None if adaptation is None else adaptation.cadence(self._worked)
         self._reach = 0  # how many events before a check are looked at
-        self._told = 0  # entries of the journal that were given away
         self.event_seconds = 0.0  # that an event took before the last check; 0: not known
         self.since_check = 0.0  # seconds that plans were at work from the check before to the last one
 
@@ -166,7 +166,7 @@ class AdaptiveLoop:
         if not ready:
             self._cadence.postpone(next_event)
             return
-        told = len(self.journal)
+        entries: list[Entry] = []
         slower, worked = self._cadence.slower(next_event), self._cadence.worked
         is_settling = self._cadence.is_settling(next_event)
         self.event_seconds, self.since_check = self._cadence.lately(next_event), self._cadence.since_check
@@ -181,9 +181,10 @@ class AdaptiveLoop:
             else:
                 entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_settling=is_settling)
             if entry is not None:
-                self.journal.append(entry)
+                entries.append(entry)
         trying = self.spent.trying - before.trying
-        is_found = any(entry.replaced for entry in self.journal[told:])
+        self.journal.add(entries)
+        is_found = any(entry.replaced for entry in entries)
         more = any(adapter.has_untried for adapter in self.adapters.values())
         if is_try:
             self._cadence.tried(next_event, trying, found=is_found, more=more)
@@ -192,12 +193,6 @@ class AdaptiveLoop:
         replacing = trying + self.spent.replacing - before.replacing  # which pays: it must not make checks rarer
         spent = time.thread_time() - started - replacing
         self._cadence.checked(next_event, spent, found=is_found, enough=self._enough, trying=trying, more=more)
-
-    def take_journal(self) -> list[Entry]:
-        """The entries of the journal since the last call."""
-        new = self.journal[self._told :]
-        self._told = len(self.journal)
-        return new
 
     def first_needed(self, rows: RowStore, now: int | None) -> int | None:
         """The first event that a plan that takes over might need: those of the longest window are kept for it."""

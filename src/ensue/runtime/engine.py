@@ -22,7 +22,7 @@ from ensue.planning.aggregates import Choice, dump_choice
 from ensue.planning.common import common_leaves
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adapt, read_adapt
-from ensue.runtime.adapting import Adapter, Entry, Spent, TryOn
+from ensue.runtime.adapting import Adapter, Spent, TryOn
 from ensue.runtime.adaptive_loop import AdaptiveLoop
 from ensue.runtime.aggregate_rows import AggregateBlock
 from ensue.runtime.aggregating import Tally, load_tallies, make_tallies, split_arenas, would_share_otherwise
@@ -41,6 +41,7 @@ from ensue.runtime.compiling import (
 from ensue.runtime.counts import Counts
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.feeding import Fed
+from ensue.runtime.journal import Entry
 from ensue.runtime.lanes import Lane, Method, Swapped
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
@@ -475,12 +476,12 @@ class Engine(Fed):
 
     @property
     def journal(self) -> list[Entry]:
-        """What was decided about plans, and why; see `ensue.runtime.adapting`."""
+        """What was decided about plans, and why: the last 1,000 entries (all, to who calls `take_journal` in time)."""
         return list(self._loop.journal)
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""
-        return self._loop.take_journal()
+        return self._loop.journal.take()
 
     def _lane(self, name: str) -> Lane:
         for lane in self._lanes:

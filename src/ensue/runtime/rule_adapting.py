@@ -13,7 +13,8 @@ from ensue.planning.plan import Plan
 from ensue.planning.rule_figures import find_ties, longest_reach, rule_figures
 from ensue.planning.rules import RulePlan, default_tree
 from ensue.runtime.adaptation import Adaptation
-from ensue.runtime.adapting import Entry, Replanner
+from ensue.runtime.adapting import Replanner
+from ensue.runtime.journal import Entry
 from ensue.runtime.lanes import Method, Swapped
 from ensue.runtime.relations import Rows
 from ensue.runtime.rule_evaluator import RuleEvaluator

@@ -26,13 +26,13 @@ from ensue.planning.rules import Optimizations
 from ensue.rules.check import check_program
 from ensue.rules.program import Program
 from ensue.runtime.adaptation import Adapt, read_adapt
-from ensue.runtime.adapting import Entry
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.compiling import check_queries, read_lateness
 from ensue.runtime.counts import Counts
 from ensue.runtime.derived import DerivedPart, make_part, time_type_of
 from ensue.runtime.engine import Engine
 from ensue.runtime.feeding import Fed
+from ensue.runtime.journal import Entry, Journal
 from ensue.runtime.matches import Matches
 from ensue.runtime.merging import Merger, merged_schema
 from ensue.runtime.rule_adapting import RuleAdapter
@@ -77,8 +77,7 @@ class RuleEngine(Fed):
         self._for_queries: dict[str, Any] = {"options": self.options, "plan": plan, "adapt": adapt}
         self._adaptation = read_adapt(adapt)
         self._cadence: Cadence | None = None  # of checks whether the joins of rules are in a good order
-        self._journal: list[Entry] = []
-        self._journal_taken = 0
+        self._journal = Journal()
         if schema is None:  # else it is checked where it is planned
             check_program(program)
         self._lateness = read_lateness(lateness)
@@ -275,7 +274,7 @@ class RuleEngine(Fed):
         assert self._runner is not None
         started = time.thread_time()
         replacing = -sum(adapter.spent.replacing for adapter in self._adapters)
-        self._journal += self._runner.adapt()
+        self._journal.add(self._runner.adapt())
         replacing += sum(adapter.spent.replacing for adapter in self._adapters)  # which pays, as in `Engine`
         cadence.checked(next_event, time.thread_time() - started - replacing)
 
@@ -333,9 +332,7 @@ class RuleEngine(Fed):
 
     def take_journal(self) -> list[Entry]:
         """The entries of the journal since the last call."""
-        new = self._journal[self._journal_taken :]
-        self._journal_taken = len(self._journal)
-        return [*new, *([] if self._inner is None else self._inner.take_journal())]
+        return [*self._journal.take(), *([] if self._inner is None else self._inner.take_journal())]
 
     def plan_of(self, name: str) -> Choice:
         """The plan that a query is run by now."""

@@ -19,9 +19,9 @@ from ensue.planning.rules import Optimizations, RulePlan
 from ensue.rules.program import Program
 from ensue.rules.signatures import Signature
 from ensue.runtime.adaptation import Adaptation
-from ensue.runtime.adapting import Entry
 from ensue.runtime.arrivals import Arrivals, BatchReader, DerivedArrivals
 from ensue.runtime.bits import Int64s
+from ensue.runtime.journal import Entry
 from ensue.runtime.relations import Rows, mark_distinct
 from ensue.runtime.rule_adapting import RuleAdapter
 from ensue.runtime.rule_evaluator import RuleEvaluator

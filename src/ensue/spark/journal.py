@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ensue.events.json_text import to_json
-from ensue.runtime.adapting import Entry
+from ensue.runtime.journal import Entry
 
 KIND = "journal"
 """The kind of output rows that are entries; their `reason` is the entry as a JSON object."""
