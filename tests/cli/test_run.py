@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import ensue
+from ensue.cli import run_local
+from ensue.runtime.cadence import Cadence
 
 from .conftest import Shell
 
@@ -390,3 +392,33 @@ def test_an_interrupt_gives_130() -> None:
         _, err = process.communicate(timeout=300)
         assert process.returncode == 130
     assert b"Traceback" not in err
+
+
+# -- what was decided about plans ------------------------------------------------------------------------------------
+def test_the_journal_is_written_as_the_stream_goes(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, journal = save(tmp_path / "e.csv", [{**ROWS[k % 6], "ts": k} for k in range(600)]), tmp_path / "plans.jsonl"
+    monkeypatch.setattr(Cadence, "is_far", lambda *_: False)  # a check after each batch
+    monkeypatch.setattr(Cadence, "is_due", lambda *_, **__: True)
+    written: list[int] = []
+    write = run_local.write_matches
+
+    def watch(*arguments: Any) -> None:
+        written.append(journal.stat().st_size)
+        write(*arguments)
+
+    monkeypatch.setattr(run_local, "write_matches", watch)
+    more = ("--batch-size", 100, "-o", tmp_path / "m.jsonl")
+    assert shell("run", "--backend", "local", SEQUENCE, "-i", source, "--adapt", "--journal", journal, *more)[0] == 0
+    first, *_ = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert "no plan has been made" in first["reason"]
+    assert written[0] == 0 < written[-1]
+
+
+def test_a_journal_that_cannot_be_written_is_told_first(shell: Shell, tmp_path: Path) -> None:
+    source = save(tmp_path / "e.csv", ROWS)
+    path = tmp_path / "nowhere" / "plans.jsonl"
+    code, out, err = shell("run", "--backend", "local", SEQUENCE, "-i", source, "--adapt", "--journal", path)
+    assert (code, out) == (1, "")
+    assert "choose another file with --journal" in err
