@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue.errors import LimitError
 from ensue.events.intake import Intake
 from ensue.language import parse_query
 from ensue.planning.decisions import Threshold
@@ -105,6 +106,17 @@ def test_a_plan_whose_state_needs_too_much_room_takes_over_side_by_side(pace: fl
     engine = ensue.compile(ALL, plan=ABC, adapt="static", options=ensue.Options(max_partial_matches=2_000))
     engine.push(turning(1_500, 1_500))
     assert engine._swap("q1", pace, CBA, "replay").method == "side by side"
+
+
+def test_where_only_replay_will_do_a_limit_is_told() -> None:
+    query = "PATTERN SEQ(NOT(A n), C c, C d, B b) WHERE n.x > c.x AND b.x > 0.9 WITHIN 300"
+    few, many = (Plan((left_deep(order, stored=True),)) for order in ("bcd", "cdb"))
+    engine = ensue.compile(query, plan=few, adapt="static", options=ensue.Options(max_partial_matches=5_000))
+    engine.push(turning(1_500, 1_500))
+    with pytest.raises(LimitError, match="cannot take over, as it would hold more than 5,000 partial matches"):
+        engine.replace_plan("q1", many)
+    assert engine.plan_of("q1") == few
+    engine.push(turning(2_000, 2_000).slice(1_500))
 
 
 # -- what statistics and races look at -------------------------------------------------------------------------------

@@ -419,8 +419,8 @@ class Engine(Fed):
 
         `method` says how: see `ensue.runtime.lanes`. Queries with a window of time under USING ANY can be replanned.
         Where an absence may lie before the match, it is always replay; elsewhere both run side by side if replay would
-        break a limit. The engine must have been told to `adapt`
-        ('static' is enough), so that it keeps the rows of the last window.
+        break a limit. The engine must have been told to `adapt` ('static' is enough), so that it keeps the rows of the
+        last window.
         """
         if self._loop.adaptation is None:
             raise PlanError("the engine does not keep what another plan needs; give it adapt='static' or another")
