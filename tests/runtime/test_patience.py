@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 import ensue
 from ensue.errors import LimitError
 from ensue.planning.plan import Plan, left_deep
-from ensue.runtime import evaluator, layout
+from ensue.runtime import evaluator, lanes, layout
 from ensue.runtime.adapting import Adapter
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.engine import Engine
@@ -31,9 +32,14 @@ def check_if_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cadence, "is_due", lambda _, number, *, is_urgent=False: is_urgent and number >= 256)
 
 
-@pytest.mark.parametrize("enough", [1, 7, 1 << 19])
-def test_a_batch_that_is_left_anywhere_gives_the_same_matches(monkeypatch: pytest.MonkeyPatch, enough: int) -> None:
+@pytest.mark.parametrize(
+    ("enough", "method"), [(1, "auto"), (7, "auto"), (1 << 19, "auto"), (1, "side by side"), (1 << 19, "side by side")]
+)
+def test_a_batch_that_is_left_anywhere_gives_the_same_matches(
+    monkeypatch: pytest.MonkeyPatch, enough: int, method: Literal["auto", "side by side"]
+) -> None:
     impatient(monkeypatch, enough)
+    monkeypatch.setattr(lanes, "_FEW", 3)
     monkeypatch.setattr(Cadence, "is_due", lambda *_, **__: True)
     done = seed = 0
     while done < 60:
@@ -44,7 +50,8 @@ def test_a_batch_that_is_left_anywhere_gives_the_same_matches(monkeypatch: pytes
             continue
         done += 1
         expected = Counter(match["match_id"] for match in Engine([query], schema).push_sorted(events))
-        engine = Engine([query], schema, adapt=ensue.Adaptation(decision="unconditional", gain=0.0, tried=False))
+        adapt = ensue.Adaptation(decision="unconditional", gain=0.0, tried=False, method=method)
+        engine = Engine([query], schema, adapt=adapt)
         found: Counter[str] = Counter()
         cuts = sorted(rng.sample(range(len(events) + 1), min(3, len(events))))
         for start, stop in zip([0, *cuts], [*cuts, len(events)], strict=True):
@@ -70,6 +77,25 @@ def test_the_rest_of_a_batch_waits_for_a_check(monkeypatch: pytest.MonkeyPatch) 
     engine.push(rare_first(6_000))
     place = next(entry.at for entry in engine.journal if entry.replaced)
     assert 255 <= place < 1_000, "soon after so many rows were looked at"
+
+
+def test_plans_side_by_side_leave_a_batch_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that goes may be the one that takes too long: it must not be in the way of a third one."""
+    events = rare_first(12_000)
+    engine = ensue.compile(ALL, plan=Plan((left_deep("cba", stored=True),)), adapt=ensue.Adaptation(tried=False))
+    found = [len(engine.push(events.slice(0, 1_000)))]
+    engine.replace_plan("q1", Plan((left_deep("bca", stored=True),)), "side by side")
+    (lane,) = engine._lanes
+    assert lane.retiring
+    monkeypatch.setattr(Cadence, "patience", lambda *_: 0.0)
+    checked: list[int] = []
+    monkeypatch.setattr(Cadence, "is_due", lambda _, number, *, is_urgent=False: is_urgent and checked.append(number))
+    found.append(len(engine.push(events.slice(1_000, 100))))
+    assert checked[0] == 1_000 + lanes._FEW
+    engine.replace_plan("q1", Plan((left_deep("abc", stored=True),)), "replay")
+    assert not lane.retiring
+    found += [len(engine.push(events.slice(1_100))), len(engine.flush())]
+    assert sum(found) == len(ensue.run(events, ALL)) > 0
 
 
 def test_a_batch_is_left_where_partial_matches_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -17,6 +18,7 @@ from ensue.options import Options
 from ensue.planning.decisions import Threshold
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import engine as engine_module
+from ensue.runtime import exploring
 from ensue.runtime.adapting import Replanner
 from ensue.runtime.cadence import Cadence
 from ensue.runtime.compiling import make_evaluator, make_rival
@@ -181,7 +183,13 @@ def test_after_a_trial_against_statistics_it_is_planned_anew_for_some_checks(
     assert found == planned
 
 
+def whatever_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans that were in use before be tried also where statistics speak against them."""
+    monkeypatch.setattr(exploring, "_FORMER_WORTH", math.inf)
+
+
 def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    whatever_it_costs(monkeypatch)
     asked = told(monkeypatch, [2.0, 2.0, 0.5, 2.0])
     engine = slow_start(tried=True)
     checks = []
@@ -205,12 +213,20 @@ def push_parts(engine: Engine, first: int, stop: int) -> Engine:
     return engine
 
 
+def test_the_plan_before_is_not_tried_if_it_costs_much_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = told(monkeypatch, [0.5, 2.0])
+    engine = push_parts(slow_start(tried=True), 0, 20_000)
+    assert engine.counts.replaced == 1
+    assert not any(asked[0][0] in plans for plans in asked[1:])
+
+
 def test_the_plan_before_may_be_the_right_one_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whatever_it_costs(monkeypatch)
     asked = told(monkeypatch, [0.5, 0.5, 2.0])
     engine = push_parts(slow_start(tried=True), 0, 8_000)
     assert len(asked) == 1 and engine.counts.replaced == 1
     engine = push_parts(engine, 8_000, 12_000)
-    assert asked[1][:2] == asked[0][1::-1], "after four checks, whatever it costs by statistics"
+    assert asked[1][:2] == asked[0][1::-1], "after four checks"
     assert engine.counts.replaced == 2
     assert engine.plan_of("q1") == Plan((left_deep("cba", stored=True),))
 

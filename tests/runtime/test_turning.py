@@ -147,6 +147,30 @@ def test_only_what_came_since_is_looked_at_and_raced_over() -> None:
     assert watcher.enough == pytest.approx(4_096 + 2_000, abs=100), "the window, and what is raced over"
 
 
+@pytest.mark.parametrize(("turned", "is_seen", "counts"), [(16, False, True), (22, True, True), (22, False, False)])
+def test_how_soon_it_may_be_taken_for_another_one_again(turned: int, is_seen: bool, counts: bool) -> None:
+    """After four windows of 2,000, though none of these has been looked at; after one if rates are seen to differ."""
+    events = turning(26_000, 24_000)
+    intake = Intake(ts="ts")
+    batches = [intake.push(events.slice(start, 1_000)) for start in range(0, 26_000, 1_000)]
+    assert intake.schema is not None
+    query = parse_query(ALL.replace("300", "2000"))
+    watcher, rows = Watcher(query, intake.schema, 4.0, tries=True), RowStore(intake.schema)
+    for number, batch in enumerate(batches, 1):
+        rows.append(batch)
+        watcher.observe(batch)
+        if number in (8, turned):
+            if number == turned:
+                watcher.turn(just_now=True)
+            watcher.look(rows, 1_000 * number)
+    first = watcher._collector.turned
+    assert first is not None and first >= 1_000 * (turned - 1)
+    assert watcher.has_changed(batches[-1])
+    watcher._is_other = is_seen
+    watcher.turn(just_now=True)
+    assert watcher._collector._is_turning is counts
+
+
 def test_what_came_since_a_time_is_looked_at() -> None:
     """Where it is known when a stream has changed, all that came since counts, and nothing before."""
     events = turning(24_000, 16_000)
@@ -194,9 +218,9 @@ def settled(clock: list[float]) -> Cadence:
     return cadence
 
 
-def call(cadence: Cadence, clock: list[float], number: int, *, found: bool) -> None:
+def call(cadence: Cadence, clock: list[float], number: int, *, found: bool, seconds: float = 10.0) -> None:
     """Some events that take so long that a check is called for."""
-    clock[0] += 10.0
+    clock[0] += seconds
     assert cadence.is_due(number, is_urgent=True)
     cadence.checked(number, 0.0099, found=found, enough=6_000)
 
@@ -236,6 +260,32 @@ def test_not_every_call_is_followed() -> None:
         call(cadence, clock, number, found=True)
         wanted.append(cadence.is_wanted(number + 6_000))
     assert wanted == [True] * 4 + [False] * 3
+
+
+def test_calls_of_another_stream_do_not_count() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    for number in range(901_000, 906_000, 1_000):
+        call(cadence, clock, number, found=True)
+    assert not cadence.is_wanted(999_000), "events are slow whatever the plan"
+    call(cadence, clock, 906_000, found=True, seconds=100.0)
+    assert not cadence.is_wanted(999_000), "slower still"
+    cadence.turn()
+    call(cadence, clock, 907_000, found=True, seconds=1_000.0)
+    assert cadence.is_wanted(913_000), "that was before"
+
+
+def test_events_that_become_quick_and_then_slow_call_though_no_check_came_between() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    call(cadence, clock, 901_000, found=True)
+    number = 901_000
+    for micros, events in ((1, 300_000), (5, 30_000)):  # against 10 before
+        assert not cadence.slower(number)
+        for number in range(number + 1_000, number + events + 1, 1_000):  # noqa: B020
+            clock[0] += 1_000 * micros / 1e6
+            cadence.is_far(number, number + 1_000, 0)
+    assert cadence.slower(number) > 1.5
 
 
 def test_who_goes_on_counts_on() -> None:

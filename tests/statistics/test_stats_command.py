@@ -74,8 +74,8 @@ def test_several_conditions_at_once(capsys: pytest.CaptureFixture[str], tmp_path
     query = f"PATTERN SEQ(A a, B b, C c, A d, B e) WHERE {rising} WITHIN 10s"
     code, out, _ = run(capsys, query, "--input", tmp_path / "events.parquet", "-o", tmp_path / "stats.json")
     assert code == 0 and "all, times as often" in out and "a, b, d, e" not in out
-    assert "5 sets of four and more" in out
-    assert len(read(tmp_path / "stats.json")["q1"].together) == 15
+    assert "6 sets of four and more" in out
+    assert len(read(tmp_path / "stats.json")["q1"].together) == 16
 
 
 def test_of_the_end_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:

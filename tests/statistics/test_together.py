@@ -29,10 +29,16 @@ def random_forest(rng: random.Random, names: str) -> frozenset[Pair]:
     return frozenset((x, y) for x, y in renamed)
 
 
+def pairs_alone(pairs: frozenset[Pair]) -> list[Pair]:
+    """Those that share no variable with another."""
+    names = [name for pair in pairs for name in pair]
+    return [pair for pair in pairs if max(map(names.count, pair)) == 1]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_tuples_are_counted_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If all could be in one match, the ratio makes the product of the shares that of the tuples that pass all."""
-    monkeypatch.setattr(together, "_ALONE", 0.0)
+    """If all could be in one match, it is the share of all tuples that pass."""
+    monkeypatch.setattr(together, "_TOLD", 0.0)
     rng, draw = random.Random(seed), np.random.default_rng(seed)
     names = "abcde"[: rng.randint(3, 5)]
     sizes = {name: rng.randint(2, 5) for name in names}
@@ -45,8 +51,8 @@ def test_tuples_are_counted_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyP
     (found,) = estimate_together([Together(tuple(names), pairs)], asked).values()
     tuples = [dict(zip(names, places, strict=True)) for places in product(*(range(sizes[name]) for name in names))]
     passing = sum(all(asked[x, y].passed[one[x], one[y]] for x, y in pairs) for one in tuples)
-    shares = math.prod(one.passed.mean() for one in asked.values())
-    assert found * shares == pytest.approx(passing / len(tuples), rel=1e-5)
+    alone = math.prod(one.share.value / one.passed.mean() for one in map(asked.get, pairs_alone(pairs)) if one)
+    assert found == pytest.approx(alone * passing / len(tuples), rel=1e-5)
 
 
 def test_the_kernel_counts_as_numpy_does() -> None:
@@ -59,18 +65,21 @@ def test_the_kernel_counts_as_numpy_does() -> None:
     assert by_loops.extend(counts[:, :0], pairs[:0]).shape == (4, 20), "of no events there are no tuples"
 
 
-@pytest.mark.parametrize("passing", [0.0, 0.3, 1.0])
-def test_the_kernel_joins_as_numpy_does(passing: float) -> None:
-    draw = np.random.default_rng(2)
-    could = np.where(draw.random((6, 40)) < 0.2, 0, draw.integers(1, 9, (6, 40))).astype(np.float32)
-    passed = np.where(draw.random((6, 40)) < passing, could, 0).astype(np.float32)
-    could[2], passed[2] = 0.0, 0.0  # of nothing nothing is known
-    shares = np.where(draw.random(40) < 0.1, np.nan, draw.random(40))
-    for alone in (0.003, 2.0):
-        found = sampled.arithmetic().join(could, passed, shares, alone)
-        assert np.allclose(found, together.join(could, passed, shares, alone), equal_nan=True)
-    assert np.isnan(found[2])
-    assert np.isnan(sampled.arithmetic().join(could, passed, np.zeros(40), 2.0)).all(), "where none passes"
+def test_what_no_tuple_passes_is_told_by_its_parts() -> None:
+    """Three pairs in a row, of which each two are passed by some tuples, and all three by none."""
+    first, second, third = (np.zeros((40, 40), np.bool_) for _ in range(3))
+    first[:20, :20] = second[:20, :20] = second[20:, 20:] = third[20:, 20:] = True
+    could = np.ones((40, 40), np.bool_)
+    pairs = [("a", "b"), ("b", "c"), ("c", "d")]
+    asked = {pair: AllPairs(could, passed) for pair, passed in zip(pairs, (first, second, third), strict=True)}
+    names = ("a", "b", "c", "d")
+    parts = [Together(names[:3], frozenset(pairs[:2])), Together(names[1:], frozenset(pairs[1:]))]
+    found = estimate_together([*parts, Together(names, frozenset(pairs))], asked)
+    assert found[names[:3]] == found[names[1:]] == pytest.approx(1 / 8, rel=0.01)
+    assert found[names] < 1e-6, "of 2.5 million tuples one might"
+    few = {pair: AllPairs(one.could[:1, :1], one.passed[20:21, :1]) for pair, one in asked.items()}
+    told = estimate_together([Together(names, frozenset(pairs))], few)
+    assert told[names] == pytest.approx(math.prod(one.share.value for one in few.values()), rel=0.5), "of one nothing"
 
 
 def test_what_could_not_be_in_one_match_does_not_count() -> None:
@@ -80,18 +89,18 @@ def test_what_could_not_be_in_one_match_does_not_count() -> None:
     passed = could & morning[:, None]
     asked = {pair: AllPairs(could, passed) for pair in (("a", "b"), ("b", "c"), ("c", "d"))}
     found = estimate_together([Together(("a", "b", "c", "d"), frozenset(asked))], asked)
-    assert found["a", "b", "c", "d"] * 0.5**3 == pytest.approx(0.5, rel=0.01)
+    assert found["a", "b", "c", "d"] == pytest.approx(0.5, rel=0.01)
 
 
 def test_sets_of_a_chain_and_of_a_circle() -> None:
     chain = "a.x < b.x AND b.x < c.x AND c.x < d.x"
     found = find_conditions(parse_query(f"PATTERN AND(A a, B b, C c, D d, E e) WHERE {chain} WITHIN 9")).together
-    assert len(found) == 9, "four of three and one of four of a to d, and those of three with e"
+    assert len(found) == 10, "four of three and one of four of a to d, and those with e"
     circle = find_conditions(parse_query(f"PATTERN AND(A a, B b, C c, D d) WHERE {chain} AND a.y = c.y WITHIN 9"))
     assert {one.names for one in circle.together} == {("a", "b", "d"), ("a", "c", "d"), ("b", "c", "d")}
     query = "PATTERN SEQ(A a, B b, C c, D d) WHERE b.x < d.x WITHIN 9 PARTITION BY k"
     keyed = {one.names: one for one in find_conditions(parse_query(query)).together}
-    assert len(keyed) == 4 and keyed["b", "c", "d"].needless == {("c", "d")}, "b and d have more to do with each other"
+    assert len(keyed) == 5 and keyed["b", "c", "d"].needless == {("c", "d")}, "b and d have more to do with each other"
     assert keyed["a", "b", "c"].pairs == {("a", "b"), ("a", "c")} and keyed["a", "b", "c"].needless == {("b", "c")}
     names = [f"v{k}" for k in range(9)]
     many = " AND ".join(f"{x}.x < {y}.x" for x, y in pairwise(names))

@@ -51,7 +51,7 @@ from ensue.planning.plan import Join, Leaf, Plan, Tree
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
 
-LEAST = 1e-9
+LEAST = 1e-15
 """The least factor by which what conditions imply, or several of them together, counts: none is known to be nothing."""
 
 

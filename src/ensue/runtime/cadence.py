@@ -163,6 +163,8 @@ class Cadence:
         worked = self._worked + now - self._since
         self._seen = (number, now)
         if self._pace:
+            if worked > self._limit and worked < self._pace * (number - self._last):
+                self._pace = worked / (number - self._last)  # another plan, or another stream, is quicker
             excess = self._excess + now - before - _SLOWER * self._pace * (number - seen)
             if excess > 0.0:
                 self._excess = excess
@@ -269,7 +271,9 @@ class Cadence:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
             is_wanted = self.is_wanted(next_event)
-            if self._is_called or not is_wanted:
+            if self._is_called and self._is_other:
+                self._calls = 1.0  # what was slow whatever the plan was another stream
+            elif self._is_called or not is_wanted:
                 self._calls = self._calls + 1.0 if self._is_called else self._calls / 2.0
             is_turn = self._is_called and self._calls <= _FREELY + 1.0
             is_news = is_turn or is_wanted

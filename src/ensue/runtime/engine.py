@@ -307,7 +307,7 @@ class Engine(Fed):
         ways: list[Lane | Tally] = [*self._lanes, *self._tallies]
         reading = Reading(batch, self.schema, self._strings)
         is_taken = False
-        if patience is not None and len(ways) == 1 and isinstance(lane := ways[0], Lane) and not lane.retiring:
+        if patience is not None and len(ways) == 1 and isinstance(lane := ways[0], Lane):
             found, taken = lane.step_within(reading, patience)
             blocks += found
             is_taken = True

@@ -28,8 +28,9 @@ _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.01
 """Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
-_WORTH, _MISSED = 1.25, 0.8
-"""How many times as much as others a plan may cost to be worth while trying; and if there is no time for it."""
+_WORTH, _FORMER_WORTH, _MISSED = 1.25, 4.0, 0.8
+"""How many times as much as others a plan may cost to be worth while trying; if it was in use before; and if there is
+no time for it."""
 _AHEAD, _ALIKE, _STRONGLY = 0.75, 1.05, 0.5
 """How many times as long as the plan in use one may take to be ahead in a race that ended too early, or to be as quick;
 and how many times as much it may cost if statistics speak for it strongly."""
@@ -151,9 +152,12 @@ class Explorer:
                 made[outline_of(plan)] = plan
         cheapest = sorted(made.values(), key=rank)
         mine = outline_of(used)
-        former = list(reversed(self._former.values())) if worth is None else []
-        worth = worth or (math.inf if self._is_slow else _WORTH)
-        enough = worth * min(rank(used), rank(base))
+        least = min(rank(used), rank(base))
+        former: list[Plan] = []
+        if worth is None:
+            enough = (math.inf if self._is_slow else _FORMER_WORTH) * least
+            former = [plan for plan in reversed(self._former.values()) if rank(plan) <= enough]
+        enough = (worth or (math.inf if self._is_slow else _WORTH)) * least
         found: dict[str, Plan] = {}
         for plan in (*former, *(plan for plan in cheapest if rank(plan) <= enough)):
             found.setdefault(outline_of(plan), plan)

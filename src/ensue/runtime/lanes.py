@@ -30,6 +30,8 @@ from ensue.runtime.strings import StringTable
 Method: TypeAlias = Literal["replay", "side by side"]
 _REPLAY = 0.05
 """Seconds that it may always take to go through events again."""
+_FEW = 64
+"""Events that plans side by side take at least before it is looked at the clock."""
 
 
 class Swapped(NamedTuple):
@@ -110,8 +112,25 @@ class Lane:
         return found
 
     def step_within(self, reading: Reading, patience: float) -> tuple[list[MatchBlock], int]:
-        """Take a batch in, or as much of it as so many seconds allow: the matches, and how many events that was."""
-        return self.evaluator.step_within(self.state, reading, patience)
+        """Take a batch in, or as much of it as so many seconds allow: the matches, and how many events that was.
+
+        Where plans run side by side all of them must have taken the same events: so it is looked at the clock between
+        parts, which are short as long as it is not known how long they take.
+        """
+        if not self.retiring:
+            return self.evaluator.step_within(self.state, reading, patience)
+        batch, clock = reading.batch, self.evaluator.seconds
+        found: list[MatchBlock] = []
+        taken, size, left = 0, _FEW, patience
+        while taken < len(batch) and left >= 0.0:
+            before = clock[0]
+            part = batch.slice(taken, min(taken + size, len(batch)))
+            found += self.step(Reading(part, reading.schema, reading.strings))
+            taken += len(part)
+            took = clock[0] - before
+            left -= took
+            size = 2 * size if 4.0 * took < left else max(size // 2, _FEW)
+        return found, taken
 
     def advance(self, now: int, strings: StringTable, *, ended: bool = False) -> list[MatchBlock]:
         """Let time reach `now`, or the input end."""

@@ -50,7 +50,7 @@ def arithmetic() -> Arithmetic:
     """What a collector counts tuples with."""
     from ensue.runtime.kernels import tuples
 
-    return Arithmetic(tuples.tally, tuples.extend, tuples.join)
+    return Arithmetic(tuples.tally, tuples.extend)
 
 
 def _is_plain(condition: Expression) -> bool:

@@ -30,7 +30,7 @@ _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
 _TRIED = 4096
 """How many of the last events plans are tried on, after a window that fills their states."""
-_SAMPLING = Sampling(size=512, pairs=8192, every=_MOST_HELD)
+_SAMPLING = Sampling(size=1024, pairs=8192, every=_MOST_HELD)
 
 
 class Watcher:
@@ -46,6 +46,7 @@ class Watcher:
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
+        self._is_other = False  # types were seen to come much more or less often than at the last look
         self.reach = _FIRST_REACH  # how many events before the next look are of use to it, as far as is known
         self._stored: tuple[dict[str, Any], list[pa.Table]] | None = None  # of a snapshot, until it is needed
 
@@ -109,7 +110,9 @@ class Watcher:
 
     def has_changed(self, batch: EventBatch) -> bool:
         """Whether the types of some new events come much more or less often than at the last look."""
-        return "_collector" in self.__dict__ and self._collector.has_changed(batch)
+        has_changed = "_collector" in self.__dict__ and self._collector.has_changed(batch)
+        self._is_other |= has_changed
+        return has_changed
 
     @property
     def enough(self) -> int:
@@ -118,7 +121,8 @@ class Watcher:
 
     def turn(self, since: int | None = None, *, just_now: bool = False) -> None:
         """Take the stream for another one, since a time, a while ago or just now: what was before tells little."""
-        self._collector.turn(since, just_now=just_now)
+        now = int(self._held[-1].end[-1]) if self._held else self._collector.latest
+        self._collector.turn(since, just_now=now if just_now else None, surely=self._is_other)
 
     def look_closely(self) -> Statistics:
         """The statistics of the last look, with what conditions imply."""
@@ -138,7 +142,7 @@ class Watcher:
             self._collector.observe(batch)
         held.clear()
         self._number = 0
-        self._looked = stop
+        self._looked, self._is_other = stop, False
         return self._collector.snapshot(closely=False)
 
     def _look_at_stored(self, rows: RowStore, stop: int) -> None:

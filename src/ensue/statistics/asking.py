@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from statistics import median_low
 from typing import TypeAlias
 
 from ensue.pattern.expressions import Expression
@@ -30,7 +31,7 @@ Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 _ALL_PAIRS, _SET_PAIRS = 1 << 21, 1 << 17
 """How many pairs are asked to find out how often the conditions of several variables hold at once: all in all at most,
 and for each set of variables."""
-_LEAST_RATIO = 1e-30
+_LEAST_SHARE = 1e-30
 """What is divided by at least."""
 
 
@@ -80,7 +81,7 @@ class Asker:
         found = {}
         for x, middle, z in self._conditions.triples:
             one, other = shares(middle, x), shares(middle, z)
-            joint = math.nan if one is None or other is None else float(estimate_joint(one, other))
+            joint = math.nan if one is None or other is None else estimate_joint(one, other)
             if not math.isnan(joint):
                 found[x, middle, z] = Estimate(joint)
         return found
@@ -99,14 +100,27 @@ class Asker:
             return None
         most = min(_ALL_PAIRS, _SET_PAIRS * (1 + len(conditions.together)))
         size = min(self._sampling.size, math.isqrt(most // len(wanted)))
-        some = {name: chosen.thin(size) for name, chosen in events.items()}
+        some = {name: chosen.thin(size) for name, chosen in self._latest(events, size).items()}
         asked = {pair: self._ask_all_pairs(pair, of[pair], some) for pair in wanted}
-        shown = [pair for pair in conditions.implied if asked[pair].could.any()]
-        ratios = estimate_together(conditions.together, asked, self._arithmetic)
-        return (
-            {pair: Estimate(asked[pair].share.value) for pair in shown},
-            {one.names: Estimate(ratios[one.names] / self._told(one, pairs, triples)) for one in conditions.together},
-        )
+        implied = {pair: Estimate(asked[pair].share.value) for pair in conditions.implied if asked[pair].could.any()}
+        shares = estimate_together(conditions.together, asked, self._arithmetic)
+        told = {**pairs, **implied}
+        return implied, {
+            one.names: Estimate(shares[one.names] / self._told(one, told, triples)) for one in conditions.together
+        }
+
+    def _latest(self, events: Mapping[str, Chosen], size: int) -> Mapping[str, Chosen]:
+        """The last events, of a window at least: so far back that half of the variables have as many as wanted.
+
+        What several events have to do with each other shows in those of one window: the denser they are sampled there,
+        the more tuples there are to count.
+        """
+        known = [chosen.end for chosen in events.values() if len(chosen)]
+        if self._within is None or not known:
+            return events
+        reached = [float(ends[-size]) if len(ends) >= size else -math.inf for ends in known]
+        start = min(max(float(ends[-1]) for ends in known) - self._within, median_low(reached))
+        return {name: chosen.since(start) for name, chosen in events.items()}
 
     def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]) -> AllPairs:
         left, right, passes, ordered = self._sides(pair, conditions, events)
@@ -121,10 +135,10 @@ class Asker:
         return {names: [one for one, among in triples if among <= these] for names, these in sets}
 
     def _told(self, about: Together, pairs: Mapping[Pair, Estimate], triples: Mapping[Triple, Estimate]) -> float:
-        """What is known of some variables already, beside the pairs that were counted."""
+        """The share of tuples of some variables that pass by what is known of pairs and triples of them."""
         known = [triples[one].value for one in self._triples_of[about.names] if one in triples]
-        needless = [pairs[pair].value for pair in about.needless if pair in pairs]
-        return max(math.prod(known) * math.prod(needless), _LEAST_RATIO)
+        known += [pairs[pair].value for pair in (*about.pairs, *about.needless) if pair in pairs]
+        return max(math.prod(known), _LEAST_SHARE)
 
     def _in_order(self, *pair: str) -> tuple[str, ...]:
         """Two variables, first the one whose events are earlier where there is an order."""

@@ -154,12 +154,12 @@ class Collector:
         assert self._reach is not None and self._within is not None
         return self._reach.windows * self._within
 
-    def turn(self, since: int | None = None, *, just_now: bool = False) -> None:
+    def turn(self, since: int | None = None, *, just_now: int | None = None, surely: bool = False) -> None:
         """Take the stream for another one: what was before the statistics that are known tells little of it.
 
-        If it is known `since` when, nothing before that does. If it was `just_now`, these do not either, nor the first
-        of the events that have not been looked at; but not if it has been taken for another one a few windows ago: to
-        begin again and again is to know nothing.
+        If it is known `since` when, nothing before that does. If it was `just_now`, at that time, these do not either,
+        nor the first of the events that have not been looked at; but not if it has been taken for another one a few
+        windows ago, or in the last one if it `surely` has changed: to begin again and again is to know nothing.
         """
         self._since = 0
         if since is not None:
@@ -168,8 +168,9 @@ class Collector:
         latest, window = self._rates.latest, self._rates.window
         if self._reach is None or self._within is None or latest is None or window is None:
             return
-        if self._turned is None or latest - self._turned >= self._shortest():
-            self._is_turning |= just_now
+        least = self._within if surely else self._shortest()
+        if just_now is not None and (self._turned is None or just_now - self._turned >= least):
+            self._is_turning = True
         start = latest - window + 1
         self._turned = start if self._turned is None else max(self._turned, start)
 

@@ -53,7 +53,7 @@ class Conditions:
 
     `triples` are single events of a match of which the middle one has conditions with both others, these none between
     each other. `implied` has the comparisons of pairs without a condition of their own that follow from others.
-    `together` are all other sets of three and more single events of which at least three hang together.
+    `together` are all sets of three and more single events of which at least three hang together.
 
     What speaks of three variables or more, or of a list as a whole (COUNT and its kin), is not among them.
     """
@@ -185,8 +185,8 @@ def find_together(
 ) -> Iterator[Together]:
     """The sets of single events of which three or more hang together by conditions, own ones or implied; no circles.
 
-    Pairs of which nothing is asked but equal `keys` of PARTITION BY are needless where others make them equal. The set
-    of all variables is left out, which is the same for all plans; and all sets if there are very many.
+    Pairs of which nothing is asked but equal `keys` of PARTITION BY are needless where others make them equal. A set of
+    three that is all there is is left out, for it is a triple; and all sets if there are very many.
 
     >>> from ensue.language import parse_query
     >>> rising = "a.x < b.x AND b.x < c.x AND c.x < d.x"
@@ -197,13 +197,14 @@ def find_together(
     ('a', 'b', 'd') [('a', 'b'), ('b', 'd')]
     ('a', 'c', 'd') [('a', 'c'), ('c', 'd')]
     ('b', 'c', 'd') [('b', 'c'), ('c', 'd')]
+    ('a', 'b', 'c', 'd') [('a', 'b'), ('b', 'c'), ('c', 'd')]
     """
     names = sorted(v.name for v in branch.variables if not v.kleene)
-    if len(names) > _MOST_TOGETHER:
+    if not 3 < len(names) <= _MOST_TOGETHER:
         return
     own = frozenset(pairs)
     followed = [(one.pair, one.via) for one in implied]
-    for size in range(3, len(names)):
+    for size in range(3, len(names) + 1):
         for some in combinations(names, size):
             kept = frozenset(pair for pair in combinations(some, 2) if pair in own)
             found = kept | {pair for pair, via in followed if {*pair} <= {*some} and not via & {*some}}

@@ -21,6 +21,7 @@ one that is taken up from a snapshot goes on as the one that made the snapshot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -119,6 +120,10 @@ class Chosen:
     def take(self, places: Int64s) -> Chosen:
         """Those at these places among them."""
         return Chosen(self.sample, self.places[places])
+
+    def since(self, time: float) -> Chosen:
+        """Those that end after a time, if they are in order of it."""
+        return Chosen(self.sample, self.places[int(np.searchsorted(self.end, time, side="right")) :])
 
     def thin(self, most: int) -> Chosen:
         """At most so many of them, from all over."""
@@ -290,29 +295,27 @@ _ALONE = 2.0
 """So many events that pass on both sides are added as if the two sides had nothing to do with each other."""
 
 
-def estimate_joint(one: Floats, other: Floats, alone: float = _ALONE) -> Floats:
+def estimate_joint(one: Floats, other: Floats) -> float:
     """How many times as often both of two conditions hold as their shares let expect; NaN if nothing is known.
 
-    `one` and `other` are, for the same events, the shares of pairs with others that pass, or NaN; of several conditions
-    at a time `one` has a row for each. In `x < y AND y < z` a large y passes with many x and few z: both hold for fewer
-    triples than the product of the two shares says.
+    `one` and `other` are, for the same events, the shares of pairs with others that pass, or NaN. In `x < y AND y < z`
+    a large y passes with many x and few z: both hold for fewer triples than the product of the two shares says.
 
     Few events that pass at all say little: what they say is drawn towards 1.
 
-    >>> float(estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.0, 0.5] * 50)).round(2))
+    >>> round(estimate_joint(np.array([0.0, 1.0] * 50), np.array([0.0, 0.5] * 50)), 2)
     1.93
-    >>> estimate_joint(np.array([[0.0, 1.0] * 50, [1.0, 0.0] * 50]), np.array([0.5, 0.0] * 50)).round(2)
-    array([0.07, 1.93])
     """
     known = ~(np.isnan(one) | np.isnan(other))
-    one, other = np.where(known, one, 0.0), np.where(known, other, 0.0)
-    number, product = known.sum(axis=-1), one.sum(axis=-1) * other.sum(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        both = (one * other).sum(axis=-1) * number / product
-        # Of how many events the passing ones are, on either side, and of how many both would be by chance.
-        passing = product**2 / ((one * one).sum(axis=-1) * (other * other).sum(axis=-1)) / number
-        found: Floats = (both * passing + alone) / (passing + alone)
-    return found
+    one, other = one[known], other[known]
+    squares = float(one @ one) * float(other @ other)
+    if squares == 0.0:
+        return math.nan
+    product = float(one.sum()) * float(other.sum())
+    both = float(one @ other) * len(one) / product
+    # Of how many events the passing ones are, on either side, and of how many both would be by chance.
+    passing = product**2 / squares / len(one)
+    return (both * passing + _ALONE) / (passing + _ALONE)
 
 
 def ask_pairs(

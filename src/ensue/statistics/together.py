@@ -3,7 +3,8 @@
 What is known of pairs says little of four events in a row: where `a.x < b.x` holds for few, those b are large, and
 hardly any c is larger still. So all pairs of some sampled events are asked. Where conditions make no circle, the tuples
 that pass all of them are counted without making one: each event counts the tuples that end in it, pair by pair, as one
-counts the paths of a graph by products of matrices.
+counts the paths of a graph by products of matrices. A few hundred events of each variable make so many tuples that also
+what one in 10^12 passes is counted. What passes still more rarely is taken from what is known of its parts.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import numpy.typing as npt
 
 from ensue.statistics.conditions import Pair, Together
 from ensue.statistics.estimates import Estimate, share
-from ensue.statistics.sampling import Floats, Mask, estimate_joint
+from ensue.statistics.sampling import Mask
 
-_ALONE = 0.003
-"""What `estimate_joint` adds to events that pass: of several conditions in a row they are few, and tell much."""
+_TOLD = 1.0
+"""So many tuples that pass are added to those that were counted, of as many as it takes by what is known of parts."""
 
 Counts: TypeAlias = npt.NDArray[np.float32]
 Pairs: TypeAlias = frozenset[Pair]
@@ -42,21 +43,11 @@ def extend(counts: Counts, pairs: Mask) -> Counts:
     return found
 
 
-def join(could: Counts, passed: Counts, shares: Floats, alone: float) -> Floats:
-    """How many times as often tuples that end in some events pass together with a condition as both by themselves.
-
-    Of the tuples so many `passed` of those that `could`, row by row; `shares` is what the condition lets pass of each
-    event's pairs. See `estimate_joint`.
-    """
-    return estimate_joint(share_of(could, passed), shares, alone)
-
-
 class Arithmetic(NamedTuple):
     """What tuples are counted with: NumPy, or loops that are compiled."""
 
     tally: Callable[[Mask], tuple[Counts, Counts]] = tally
     extend: Callable[[Counts, Mask], Counts] = extend
-    join: Callable[[Counts, Counts, Floats, float], Floats] = join
 
 
 NUMPY = Arithmetic()
@@ -85,20 +76,25 @@ class AllPairs(NamedTuple):
 def estimate_together(
     sets: Iterable[Together], asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic = NUMPY
 ) -> dict[tuple[str, ...], float]:
-    """How many times as often the conditions of each set hold as the product of the shares of its pairs says.
-
-    One pair after the other is taken away at an end of what they make, and it is asked how its share goes with what is
-    left, at the event between the two.
-    """
+    """The share of each set's tuples, of those that could be in one match, that pass all that is asked of its pairs."""
     counting = _Counting(asked, arithmetic)
     sets = list(sets)
-    for pair, parts in _in_turn(frozenset(one.pairs for one in sets)):
-        counting.add(pair, parts)
-    return {one.names: math.prod(counting.ratios[part] for part in _parts(one.pairs)) for one in sets}
+    for pair, steps in _in_turn(frozenset(one.pairs for one in sets)):
+        counting.add(pair, steps)
+    return {one.names: math.prod(counting.shares[part] for part in _parts(one.pairs)) for one in sets}
+
+
+class _Step(NamedTuple):
+    """What hangs together, what is left of it without its last pair, without its first one, and without either."""
+
+    part: Pairs
+    rest: Pairs
+    other: Pairs
+    both: Pairs
 
 
 @lru_cache(maxsize=64)
-def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[Pairs]]]:
+def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[_Step]]]:
     """What hangs together in some sets, and all that is left of it without its last pair: smaller ones first.
 
     Those of one size are put together by their last pair.
@@ -109,7 +105,12 @@ def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[Pairs]]]:
         found |= new
         new = {part - {_last_pair(part)} for part in new if len(part) > 1} - found
     in_turn = sorted((len(part), _last_pair(part), sorted(part), part) for part in found if len(part) > 1)
-    return [(pair, [part for *_, part in some]) for (_, pair), some in groupby(in_turn, lambda one: one[:2])]
+    return [(pair, [_step(part, pair) for *_, part in some]) for (_, pair), some in groupby(in_turn, lambda one: one[:2])]
+
+
+def _step(part: Pairs, last: Pair) -> _Step:
+    first = min(_end_pairs(part) - {last})
+    return _Step(part, part - {last}, part - {first}, part - {last, first})
 
 
 class _Counting:
@@ -119,31 +120,36 @@ class _Counting:
         self._asked = asked
         self._arithmetic = arithmetic
         self._matrices: dict[tuple[Pair, str], list[Mask]] = {}
-        self.ratios: dict[Pairs, float] = {}
+        self.shares: dict[Pairs, float] = {frozenset(): 1.0}  # of the tuples that could, those that pass
         self._ends: dict[tuple[Pairs, str], Sequence[Counts]] = {}  # for each event of a variable at an end
-        self._shares: dict[tuple[Pair, str], Floats] = {}  # of each event's pairs that pass
         for pair, matrices in asked.items():
             one = frozenset((pair,))
-            self.ratios[one] = 1.0
+            self.shares[one] = matrices.share.value
             tallies = [arithmetic.tally(m) if m.flags.c_contiguous else arithmetic.tally(m.T)[::-1] for m in matrices]
             for name, counts in zip(pair, zip(*tallies, strict=True), strict=True):
                 self._ends[one, name] = counts
-                self._shares[pair, name] = share_of(*counts)
 
-    def add(self, pair: Pair, parts: Sequence[Pairs]) -> None:
+    def add(self, pair: Pair, steps: Sequence[_Step]) -> None:
         """Count what ends with one and the same pair; what is left without it has been counted."""
         for middle, end in (pair, pair[::-1]):
-            some = [part for part in parts if any(middle in one for one in part if one != pair)]
+            some = [step for step in steps if any(middle in one for one in step.rest)]
             if not some:
                 continue
-            rests = [part - {pair} for part in some]
-            counted = [self._count(rest, middle) for rest in rests]
-            could, passed = (np.concatenate(side).reshape(len(some), -1) for side in zip(*counted, strict=True))
-            joints = self._arithmetic.join(could, passed, self._shares[pair, middle], _ALONE).tolist()
-            after = map(self._arithmetic.extend, (could, passed), self._ending(pair, end))
-            for part, rest, joint, *counts in zip(some, rests, joints, *after, strict=True):
-                self.ratios[part] = self.ratios[rest] * (1.0 if math.isnan(joint) else joint)
-                self._ends[part, end] = counts
+            counted = [self._count(step.rest, middle) for step in some]
+            before = (np.concatenate(side).reshape(len(some), -1) for side in zip(*counted, strict=True))
+            could, passed = map(self._arithmetic.extend, before, self._ending(pair, end))
+            numbers = could.sum(axis=1).tolist(), passed.sum(axis=1).tolist()
+            for step, *counts, seen, found in zip(some, could, passed, *numbers, strict=True):
+                self.shares[step.part] = (found + _TOLD) / (seen + _TOLD / self._expect(step, pair))
+                self._ends[step.part, end] = counts
+
+    def _expect(self, step: _Step, pair: Pair) -> float:
+        """The share that passes by what is known of parts, as if its first and last pair had only these in common."""
+        rest, other, both = map(self.shares.get, step[1:])
+        assert rest is not None
+        if other is None or both is None:
+            return rest * self.shares[frozenset((pair,))]
+        return rest * other / both
 
     def _count(self, pairs: Pairs, name: str) -> Sequence[Counts]:
         """For each event of a variable the tuples that it is in."""
@@ -169,13 +175,6 @@ class _Counting:
         return found
 
 
-def share_of(could: Counts, passed: Counts) -> Floats:
-    """The share that passed of those that could; NaN of none."""
-    found = np.full(could.shape, np.nan)
-    np.divide(passed, could, out=found, where=could > 0)
-    return found
-
-
 @lru_cache(maxsize=4096)
 def _parts(pairs: Pairs) -> tuple[Pairs, ...]:
     """What hangs together of some pairs."""
@@ -195,8 +194,12 @@ def _last_pair(pairs: Pairs) -> Pair:
     >>> _last_pair(frozenset([("a", "d"), ("b", "c"), ("c", "d")]))
     ('a', 'd')
     """
+    return max(_end_pairs(pairs), key=lambda pair: pair[::-1])
+
+
+def _end_pairs(pairs: Pairs) -> set[Pair]:
     names = [name for pair in pairs for name in pair]
-    return max((pair for pair in pairs if min(map(names.count, pair)) == 1), key=lambda pair: pair[::-1])
+    return {pair for pair in pairs if min(map(names.count, pair)) == 1}
 
 
 @lru_cache(maxsize=4096)

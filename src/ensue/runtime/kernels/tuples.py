@@ -35,30 +35,3 @@ def extend(counts, pairs):  # type: ignore[no-untyped-def]
                 for other in range(pairs.shape[1]):
                     found[row, other] += count * np.float32(pairs[place, other])
     return found
-
-
-@kernel
-def join(could, passed, shares, alone):  # type: ignore[no-untyped-def]
-    """`ensue.statistics.together.join`."""
-    rows, size = could.shape
-    found = np.empty(rows)
-    for row in range(rows):
-        number = 0
-        one = other = both = ones = others = 0.0
-        for place in range(size):
-            x, y = could[row, place], shares[place]
-            if x > 0 and not np.isnan(y):
-                share = np.float64(passed[row, place]) / np.float64(x)
-                number += 1
-                one += share
-                other += y
-                both += share * y
-                ones += share * share
-                others += y * y
-        if ones > 0 and others > 0:
-            times = both * number / (one * other)
-            passing = (one * other) ** 2 / (ones * others) / number
-            found[row] = (times * passing + alone) / (passing + alone)
-        else:
-            found[row] = np.nan
-    return found
