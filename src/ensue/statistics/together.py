@@ -105,7 +105,8 @@ def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[_Step]]]:
         found |= new
         new = {part - {_last_pair(part)} for part in new if len(part) > 1} - found
     in_turn = sorted((len(part), _last_pair(part), sorted(part), part) for part in found if len(part) > 1)
-    return [(pair, [_step(part, pair) for *_, part in some]) for (_, pair), some in groupby(in_turn, lambda one: one[:2])]
+    by_pair = groupby(in_turn, lambda one: one[:2])
+    return [(pair, [_step(part, pair) for *_, part in some]) for (_, pair), some in by_pair]
 
 
 def _step(part: Pairs, last: Pair) -> _Step:
