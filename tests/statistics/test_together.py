@@ -12,12 +12,12 @@ import pytest
 
 from ensue.events.schema import DType, Schema
 from ensue.language import parse_query
-from ensue.pattern.expressions import conjuncts_of
+from ensue.pattern.expressions import COMPARISONS, conjuncts_of
 from ensue.runtime import sampled
 from ensue.runtime.sampled import evaluating
 from ensue.statistics import together
 from ensue.statistics.conditions import Pair, Together, find_conditions
-from ensue.statistics.sampling import Chosen, Sample, ask_all_pairs
+from ensue.statistics.sampling import Chosen, Mark, Sample, ask_all_pairs, mark
 from ensue.statistics.together import AllPairs, estimate_together
 
 
@@ -108,30 +108,36 @@ def test_sets_of_a_chain_and_of_a_circle() -> None:
     assert not find_conditions(parse_query(f"PATTERN SEQ({items}) WHERE {many} WITHIN 9")).together
 
 
-@pytest.mark.parametrize(
-    "condition", ["a.x < b.x", "a.s = b.s", "a.s < b.s", "a.x + 1 < b.x * 2", "a.x IN (b.x, 3)", "a.n = b.n"]
-)
-def test_rows_and_columns_are_asked_as_pairs_are(condition: str) -> None:
+PLAIN = [f"{one}.x {operator} {other}.x" for operator in COMPARISONS for one, other in ("ab", "ba")]
+OTHERS = ["a.s = b.s", "b.s < a.s", "a.f >= b.x", "b.f != a.f", "a.t = b.t", "a.x < a.f", "a.n = b.n", "b.n <= a.x"]
+
+
+@pytest.mark.parametrize("condition", [*PLAIN, *OTHERS, "a.x + 1 < b.x * 2", "a.x IN (b.x, 3)"])
+@pytest.mark.parametrize("are_compiled", [False, True])
+def test_rows_and_columns_are_asked_as_pairs_are(condition: str, are_compiled: bool) -> None:
     draw = np.random.default_rng(3)
-    schema = Schema({"type": DType.STRING, "ts": DType.INT, "x": DType.INT, "s": DType.STRING, "n": DType.INT})
+    types = {"x": DType.INT, "s": DType.STRING, "n": DType.INT, "f": DType.FLOAT, "t": DType.BOOL}
+    schema = Schema({"type": DType.STRING, "ts": DType.INT, **types})
     table = pa.table(
         {
             "x": draw.integers(0, 5, 40),
             "s": draw.choice(["red", "green", "blue"], 40),
             "n": pa.array([None if k % 3 else k % 4 for k in range(40)], pa.int64()),
+            "f": [math.nan if k % 7 == 0 else k % 5 / 2 for k in range(40)],
+            "t": draw.random(40) < 0.5,
         }
     )
     sample = Sample(table, np.arange(40), np.arange(40), np.arange(40))
     query = parse_query(f"PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 9")
     assert query.where is not None
     (asked,) = conjuncts_of(query.where)
-    evaluate = evaluating(schema)
+    evaluate = evaluating(schema, sampled.comparing()) if are_compiled else evaluating(schema)
 
     def passes(x: Chosen, y: Chosen) -> np.ndarray:
         return evaluate(asked, {"a": x, "b": y})
 
     left, right = Chosen(sample, np.arange(30)), Chosen(sample, np.arange(5, 40))
-    could, passed = ask_all_pairs(left, right, passes)
+    could, passed = ask_all_pairs(left, right, passes, mark=sampled.arithmetic().mark if are_compiled else mark)
     assert not could[10, 5] and could.sum() == 30 * 35 - 25, "an event does not pair with itself"
     x, y = np.nonzero(could)
     flat = passes(left.take(x), right.take(y))
@@ -140,14 +146,16 @@ def test_rows_and_columns_are_asked_as_pairs_are(condition: str) -> None:
 
 @pytest.mark.parametrize("lasting", [0, 30])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_pairs_in_reach_of_each_other(ordered: bool, lasting: int) -> None:
+@pytest.mark.parametrize("mark", [mark, sampled.arithmetic().mark])
+def test_pairs_in_reach_of_each_other(mark: Mark, ordered: bool, lasting: int) -> None:
     """Events that last begin before they end, and are in a match with others that begin or end in reach of both."""
     end = np.sort(np.random.default_rng(0).integers(0, 500, 120))
     begin = end - lasting if lasting else end
     left, right = (
         Chosen(Sample(pa.table({}), begin, end, first + np.arange(120)), np.arange(120)) for first in (0, 200)
     )
-    could, _ = ask_all_pairs(left, right, lambda x, y: np.ones((120, 120), np.bool_), within=200, ordered=ordered)
+    everything = np.ones((120, 120), np.bool_)
+    could, _ = ask_all_pairs(left, right, lambda _x, _y: everything, within=200, ordered=ordered, mark=mark)
     for i, j in product(range(120), repeat=2):
         near = max(end[i], end[j]) - min(begin[i], begin[j]) < 200
         assert could[i, j] == (near and (end[i] < begin[j] or not ordered))

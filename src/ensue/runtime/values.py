@@ -6,11 +6,11 @@ those places means nothing. A column of length one stands for a constant and is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -265,7 +265,10 @@ def _product_unfit(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], result: n
 
 # -- comparison --------------------------------------------------------------------------------------------------------
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+Comparing: TypeAlias = Mapping[str, Callable[[Any, Any], Any]]
+"""How arrays of values are compared, by operator."""
+
+NUMPY: Comparing = {
     "=": np.equal,
     "!=": np.not_equal,
     "<": np.less,
@@ -275,14 +278,14 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compare(operator: str, left: Column, right: Column, unit: int) -> Column:
+def compare(operator: str, left: Column, right: Column, unit: int, by: Comparing = NUMPY) -> Column:
     """`left operator right`, null where either is null."""
     null = either(left.null, right.null)
     if Kind.NULL in (left.kind, right.kind):
         length = common_length((left, right))
         return Column(Kind.BOOL, np.zeros(length, dtype=np.bool_), np.ones(length, dtype=np.bool_))
     a, b = _comparable(left, right, unit)
-    return Column(Kind.BOOL, _COMPARE[operator](a, b), null)
+    return Column(Kind.BOOL, by[operator](a, b), null)
 
 
 def _comparable(left: Column, right: Column, unit: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -19,7 +19,7 @@ from ensue.events.batch import EventBatch
 from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.runtime.rows import RowStore
-from ensue.runtime.sampled import arithmetic, evaluating
+from ensue.runtime.sampled import arithmetic, comparing, evaluating
 from ensue.statistics.collector import Collector, Reach, query_window
 from ensue.statistics.sampling import Sampling
 from ensue.statistics.snapshot import Statistics
@@ -52,7 +52,7 @@ class Watcher:
 
     @cached_property
     def _collector(self) -> Collector:
-        about = self._query, self._schema, evaluating(self._schema)
+        about = self._query, self._schema, evaluating(self._schema, comparing())
         made = Collector(*about, window=self._reach, sampling=_SAMPLING, arithmetic=arithmetic())
         if self._stored is not None:
             made.load(self._stored[0]["collector"], self._stored[1])

@@ -124,7 +124,8 @@ class Asker:
 
     def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]) -> AllPairs:
         left, right, passes, ordered = self._sides(pair, conditions, events)
-        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered))
+        mark = self._arithmetic.mark
+        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered, mark=mark))
         return asked if left is events[pair[0]] else asked.turned
 
     @cached_property

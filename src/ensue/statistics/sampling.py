@@ -405,17 +405,33 @@ def _fit(one: Chosen, other: Chosen, within: float | None, ordered: bool) -> Mas
     return fits
 
 
+Mark: TypeAlias = Callable[[Int64s, Int64s, int], Mask]
+"""What marks stretches of places: `mark`, or a loop that is compiled."""
+
+
+def mark(low: Int64s, high: Int64s, size: int) -> Mask:
+    """A row for each stretch from `low` to before `high`, in which these places are marked of as many as `size`."""
+    number = np.arange(size)
+    return (low[:, None] <= number) & (number < high[:, None])
+
+
 def ask_all_pairs(
-    left: Chosen, right: Chosen, passes: Passes, *, within: float | None = None, ordered: bool = False
+    left: Chosen,
+    right: Chosen,
+    passes: Passes,
+    *,
+    within: float | None = None,
+    ordered: bool = False,
+    mark: Mark = mark,
 ) -> tuple[Mask, Mask]:
     """Of all pairs, with a row for each left event: which could be in one match (see `ask_pairs`), and pass as well."""
     one, other = Chosen(left.sample, left.places[:, None]), Chosen(right.sample, right.places[None, :])
     if left.sample.are_moments and right.sample.are_moments:
-        low, high = (bound.astype(np.int32)[:, None] for bound in _reach(left, right, within, ordered))
-        number = np.arange(len(right), dtype=np.int32)
-        could = (low <= number) & (number < high)
+        could = mark(*_reach(left, right, within, ordered), len(right))
         if not ordered:
-            could &= _fit(one, other, None, False)
+            x, y = (side.sample.ids[side.places] for side in (left, right))
+            _, *same = np.intersect1d(x, y, assume_unique=True, return_indices=True)
+            could[tuple(same)] = False
     else:
         could = _fit(one, other, within, ordered)
     if np.count_nonzero(could) < ENOUGH_PAIRS:

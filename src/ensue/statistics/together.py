@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ensue.statistics.conditions import Pair, Together
 from ensue.statistics.estimates import Estimate, share
-from ensue.statistics.sampling import Mask
+from ensue.statistics.sampling import Mark, Mask, mark
 
 _TOLD = 1.0
 """So many tuples that pass are added to those that were counted, of as many as it takes by what is known of parts."""
@@ -46,6 +46,7 @@ def extend(counts: Counts, pairs: Mask) -> Counts:
 class Arithmetic(NamedTuple):
     """What tuples are counted with: NumPy, or loops that are compiled."""
 
+    mark: Mark = mark
     tally: Callable[[Mask], tuple[Counts, Counts]] = tally
     extend: Callable[[Counts, Mask], Counts] = extend
 
@@ -79,8 +80,8 @@ def estimate_together(
     """The share of each set's tuples, of those that could be in one match, that pass all that is asked of its pairs."""
     counting = _Counting(asked, arithmetic)
     sets = list(sets)
-    for pair, steps in _in_turn(frozenset(one.pairs for one in sets)):
-        counting.add(pair, steps)
+    for pair, end, steps in _in_turn(frozenset(one.pairs for one in sets)):
+        counting.add(pair, end, steps)
     return {one.names: math.prod(counting.shares[part] for part in _parts(one.pairs)) for one in sets}
 
 
@@ -94,19 +95,24 @@ class _Step(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, list[_Step]]]:
+def _in_turn(sets: frozenset[Pairs]) -> list[tuple[Pair, str, list[_Step]]]:
     """What hangs together in some sets, and all that is left of it without its last pair: smaller ones first.
 
-    Those of one size are put together by their last pair.
+    Those of one size are put together by their last pair and the variable of it that is new.
     """
     found: set[Pairs] = set()
     new = {part for pairs in sets for part in _parts(pairs)}
     while new:
         found |= new
         new = {part - {_last_pair(part)} for part in new if len(part) > 1} - found
-    in_turn = sorted((len(part), _last_pair(part), sorted(part), part) for part in found if len(part) > 1)
-    by_pair = groupby(in_turn, lambda one: one[:2])
-    return [(pair, [_step(part, pair) for *_, part in some]) for (_, pair), some in by_pair]
+    in_turn = []
+    for part in found:
+        if len(part) > 1:
+            last = _last_pair(part)
+            (end,) = set(last).difference(*(part - {last}))
+            in_turn.append((len(part), last, end, sorted(part), part))
+    by_end = groupby(sorted(in_turn), lambda one: one[:3])
+    return [(pair, end, [_step(part, pair) for *_, part in some]) for (_, pair, end), some in by_end]
 
 
 def _step(part: Pairs, last: Pair) -> _Step:
@@ -130,19 +136,16 @@ class _Counting:
             for name, counts in zip(pair, zip(*tallies, strict=True), strict=True):
                 self._ends[one, name] = counts
 
-    def add(self, pair: Pair, steps: Sequence[_Step]) -> None:
-        """Count what ends with one and the same pair; what is left without it has been counted."""
-        for middle, end in (pair, pair[::-1]):
-            some = [step for step in steps if any(middle in one for one in step.rest)]
-            if not some:
-                continue
-            counted = [self._count(step.rest, middle) for step in some]
-            before = (np.concatenate(side).reshape(len(some), -1) for side in zip(*counted, strict=True))
-            could, passed = map(self._arithmetic.extend, before, self._ending(pair, end))
-            numbers = could.sum(axis=1).tolist(), passed.sum(axis=1).tolist()
-            for step, *counts, seen, found in zip(some, could, passed, *numbers, strict=True):
-                self.shares[step.part] = (found + _TOLD) / (seen + _TOLD / self._expect(step, pair))
-                self._ends[step.part, end] = counts
+    def add(self, pair: Pair, end: str, steps: Sequence[_Step]) -> None:
+        """Count what ends with one variable of one and the same pair; what is left without it has been counted."""
+        middle = pair[pair[0] == end]
+        counted = [self._count(step.rest, middle) for step in steps]
+        before = (np.concatenate(side).reshape(len(steps), -1) for side in zip(*counted, strict=True))
+        could, passed = map(self._arithmetic.extend, before, self._ending(pair, end))
+        numbers = could.sum(axis=1).tolist(), passed.sum(axis=1).tolist()
+        for step, *counts, seen, found in zip(steps, could, passed, *numbers, strict=True):
+            self.shares[step.part] = (found + _TOLD) / (seen + _TOLD / self._expect(step, pair))
+            self._ends[step.part, end] = counts
 
     def _expect(self, step: _Step, pair: Pair) -> float:
         """The share that passes by what is known of parts, as if its first and last pair had only these in common."""
