@@ -102,10 +102,10 @@ def first_plan(query: str, table: pa.Table, planner: str) -> Plan:
 
 def warm_up() -> None:
     """Load compiled code and imports, which the first run of a process would be charged with otherwise."""
-    rows = pa.table({"type": ["A", "B", "C"] * 3000, "ts": range(9000), "x": range(9000)})
+    rows = pa.table({"type": ["A", "B", "C"] * 3000, "ts": range(9000), "x": range(9000), "y": np.arange(9000.0)})
     for query in (
         "PATTERN SEQ(A a, B+ b[], C c) WHERE a.x < c.x WITHIN 5",
-        "PATTERN SEQ(A a, B b, C c, A d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 5",
+        "PATTERN SEQ(A a, B b, C c, A d) WHERE a.x < b.x AND b.x < c.x AND c.y < d.y WITHIN 5",
     ):
         ensue.run(rows, query, adapt=ensue.Adaptation(every=1000, decision=Unconditional()))
 
