@@ -7,6 +7,7 @@ import random
 import pytest
 
 from ensue.planning.alternatives import near_trees, other_trees, outline_of
+from ensue.planning.cost import Costs
 from ensue.planning.plan import Plan, every_tree, left_deep, variables_of
 from ensue.planning.planners import planner_named
 from tests.planning.drifting import conjunction, random_figures, random_shape
@@ -17,7 +18,7 @@ def test_other_plans_bind_all_variables_and_begin_with_each(seed: int) -> None:
     dice = random.Random(seed)
     shape = random_shape(dice, 6)
     figures = random_figures(dice, shape)
-    trees = list(other_trees(figures))
+    trees = list(other_trees(Costs(figures)))
     assert all(sorted(variables_of(tree)) == sorted((*shape.singles, *shape.lists)) for tree in trees)
     assert {variables_of(tree)[0] for tree in trees} >= set(shape.singles)
     for planner in ("rate", "zstream"):

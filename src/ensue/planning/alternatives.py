@@ -7,27 +7,35 @@ from collections.abc import Iterator
 from ensue.planning.bushy import best_tree
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
-from ensue.planning.greedy import RateOrder, join_lists, take_in_turn
+from ensue.planning.greedy import join_lists, order_tree
 from ensue.planning.plan import Join, Leaf, Plan, Tree, left_deep
-from ensue.planning.zstream import ZStreamTree
+from ensue.planning.zstream import text_tree
 
 
-def other_trees(figures: Figures) -> Iterator[Tree]:
+def other_trees(costs: Costs) -> Iterator[Tree]:
     """The best tree of all, greedy orders that begin with each of the variables, the order of rates, ZStream's tree.
 
     Costs are wrong where conditions depend on each other, and which of them come first differs most between plans that
     begin elsewhere. The same tree may come more than once.
     """
-    costs, singles = Costs(figures), figures.shape.singles
     best = best_tree(costs)
     if best is not None:
         yield best
-    for first in singles:
-        others = tuple(name for name in singles if name != first)
-        order, _ = take_in_turn(costs, others, (first,))
-        yield join_lists(costs, left_deep((first, *order)))[0]
-    yield RateOrder().plan(figures).tree
-    yield ZStreamTree().plan(figures).tree
+    for first in costs.figures.shape.singles:
+        yield join_lists(costs, left_deep(_begin_with(first, costs)))[0]
+    yield order_tree(costs, sees_pairs=False)[0]
+    yield text_tree(costs)
+
+
+def _begin_with(first: str, costs: Costs) -> list[str]:
+    """The greedy order of the single variables after the first one."""
+    taken = [first]
+    left = [name for name in costs.figures.shape.singles if name != first]
+    while left:
+        bound = frozenset(taken)
+        taken.append(min(left, key=lambda name: costs.step(bound, name)))
+        left.remove(taken[-1])
+    return taken
 
 
 def near_trees(tree: Tree, figures: Figures) -> Iterator[Tree]:

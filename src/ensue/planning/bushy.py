@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from ensue.planning.comparisons import Planned
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
-from ensue.planning.greedy import join_lists
 from ensue.planning.plan import Tree
-from ensue.planning.tables import Table, plan_by_table
+from ensue.planning.tables import Table, plan_by_table, tree_by_table
 from ensue.planning.zstream import ZStreamTree
 
 LIMIT = 10
@@ -33,11 +32,7 @@ class BushyTree:
 
 def best_tree(costs: Costs) -> Tree | None:
     """The tree of least cost without a word why; None if there are too many to look at."""
-    singles = costs.figures.shape.singles
-    if not 0 < len(singles) <= LIMIT:
-        return None
-    table = _Subsets(costs)
-    return join_lists(costs, table.tree((1 << len(singles)) - 1))[0]
+    return tree_by_table(costs, _Subsets) if 0 < len(costs.figures.shape.singles) <= LIMIT else None
 
 
 class _Subsets(Table):

@@ -66,6 +66,12 @@ def take_in_turn(
 
 def _plan(planner: str, figures: Figures, *, sees_pairs: bool) -> Planned:
     costs = Costs(figures)
-    order, blocks = take_in_turn(costs, figures.shape.singles, sees_pairs=sees_pairs)
+    tree, blocks = order_tree(costs, sees_pairs=sees_pairs)
+    return Planned(planner, tree, costs.whole(tree), blocks)
+
+
+def order_tree(costs: Costs, *, sees_pairs: bool) -> tuple[Tree, tuple[Block, ...]]:
+    """The order that is made step by step as a left-deep tree, and its blocks."""
+    order, blocks = take_in_turn(costs, costs.figures.shape.singles, sees_pairs=sees_pairs)
     tree, more = join_lists(costs, left_deep(order) if order else None, sees_pairs=sees_pairs)
-    return Planned(planner, tree, costs.whole(tree), (*blocks, *more))
+    return tree, (*blocks, *more)

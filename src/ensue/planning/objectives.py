@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, Protocol, TypeAlias
 
 from ensue.errors import PlanError
@@ -21,6 +21,25 @@ ObjectiveName: TypeAlias = Literal["throughput", "latency"]
 OBJECTIVES: tuple[ObjectiveName, ...] = ("throughput", "latency")
 
 
+class Prospect:
+    """What figures tell of plans, whichever is in use."""
+
+    def __init__(
+        self,
+        figures: Sequence[Figures],
+        rank: Callable[[Plan], float],
+        find: Callable[[], Sequence[Sequence[Tree]]],
+    ) -> None:
+        self.figures = figures
+        self.rank = rank  # what plans are compared by: the part of the cost in which they differ
+        self._find = find
+
+    @cached_property
+    def trees(self) -> Sequence[Sequence[Tree]]:
+        """Trees of each branch, ready to be run, that are worth a try where costs are wrong."""
+        return self._find()
+
+
 class Objective(Protocol):
     """How plans are made and compared."""
 
@@ -28,8 +47,8 @@ class Objective(Protocol):
         """The plan of a branch under some figures."""
         ...
 
-    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
-        """Other plans of the branch than the one in use, for the case that costs are wrong."""
+    def near(self, figures: Figures, used: Tree) -> Iterable[Tree]:
+        """Other plans of a branch that are like the one in use."""
         ...
 
     def ready(self, tree: Tree) -> Tree:
@@ -44,8 +63,8 @@ class Objective(Protocol):
         """What a plan costs under the figures of its branches."""
         ...
 
-    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
-        """What plans are compared by: the part of the cost in which they differ."""
+    def prospect(self, figures: Sequence[Figures]) -> Prospect:
+        """What the figures of the branches tell of plans."""
         ...
 
 
@@ -60,9 +79,9 @@ class ForThroughput:
         """The planner's plan."""
         return self.planner.plan(figures)
 
-    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
-        """Those of other planners, greedy ones with other beginnings, and what is like the one in use."""
-        return (*other_trees(figures), *near_trees(used, figures))
+    def near(self, figures: Figures, used: Tree) -> Iterable[Tree]:
+        """Those that differ from it by a step."""
+        return near_trees(used, figures)
 
     def ready(self, tree: Tree) -> Tree:
         """With joins that store, or do not."""
@@ -76,12 +95,17 @@ class ForThroughput:
         """The partial matches and events that are held."""
         return plan_cost(figures, plan)
 
-    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
-        """All but the matches themselves and what only lists are joined to, which every plan finds."""
+    def prospect(self, figures: Sequence[Figures]) -> Prospect:
+        """Plans rank by all but the matches themselves and what only lists are joined to, which every plan finds.
+
+        To try are those of other planners, and greedy ones with other beginnings.
+        """
         costs = list(map(Costs, figures))  # plans have much in common: each set of variables is counted once
-        return lambda plan: sum(
-            one.parts(_before_lists(one, tree)) for one, tree in zip(costs, plan.trees, strict=True)
-        )
+
+        def rank(plan: Plan) -> float:
+            return sum(one.parts(_before_lists(one, tree)) for one, tree in zip(costs, plan.trees, strict=True))
+
+        return Prospect(figures, rank, lambda: [tuple(map(self.ready, other_trees(one))) for one in costs])
 
 
 def _before_lists(costs: Costs, tree: Tree) -> Tree:
@@ -102,7 +126,7 @@ class ForLatency:
         """The way to part the variables with the least expected latency."""
         return EagerLazy(self.timings).plan(figures)
 
-    def others(self, figures: Figures, used: Tree) -> Iterable[Tree]:
+    def near(self, figures: Figures, used: Tree) -> Iterable[Tree]:
         """None: plans are not tried for latency."""
         return ()
 
@@ -119,9 +143,9 @@ class ForLatency:
         pairs = zip(figures, plan.trees, strict=True)
         return sum(latency_of(Costs(one), tree, self.timings).rank for one, tree in pairs)
 
-    def ranking(self, figures: Sequence[Figures]) -> Callable[[Plan], float]:
-        """The same."""
-        return partial(self.cost, figures)
+    def prospect(self, figures: Sequence[Figures]) -> Prospect:
+        """Plans rank by the same, and none is tried."""
+        return Prospect(figures, partial(self.cost, figures), lambda: [() for _ in figures])
 
 
 def check_objective(name: str) -> ObjectiveName:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from itertools import combinations, permutations
 from typing import Any, TypeAlias
@@ -26,6 +26,10 @@ class Join:
     left: Tree
     right: Tree
     stored: bool = False
+    variables: tuple[str, ...] = field(init=False, compare=False, repr=False)  # below it, left to right
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", (*variables_of(self.left), *variables_of(self.right)))
 
 
 Tree: TypeAlias = Leaf | Join
@@ -88,9 +92,7 @@ def load_plan(data: Mapping[str, Any]) -> Plan:
 
 def variables_of(tree: Tree) -> tuple[str, ...]:
     """The variables below a node, left to right."""
-    if isinstance(tree, Leaf):
-        return (tree.variable,)
-    return (*variables_of(tree.left), *variables_of(tree.right))
+    return (tree.variable,) if isinstance(tree, Leaf) else tree.variables
 
 
 def left_deep(order: Sequence[str], *, stored: bool = False) -> Tree:

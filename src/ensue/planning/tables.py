@@ -79,6 +79,16 @@ class Table(ABC):
         left, right = self.splits_of_best[names]
         return Join(self.tree(left), self.tree(right))
 
+    @property
+    def everything(self) -> int:
+        """The set of all single variables."""
+        return (1 << len(self.names)) - 1
+
+    @property
+    def whole(self) -> Tree | None:
+        """Their best tree, if there are any."""
+        return self.tree(self.everything) if self.names else None
+
     def block(self, names: int) -> Block:
         """The block of a set's tree."""
         return Block(show(self.tree(names)), self.comparisons(names))
@@ -100,9 +110,8 @@ def plan_by_table(planner: str, figures: Figures, table: type[Table], *, keep_ta
     """The tree of all single variables, with the lists joined to it."""
     costs = Costs(figures)
     filled = table(costs)
-    everything = (1 << len(filled.names)) - 1
-    used = filled.used(everything)
-    tree, more = join_lists(costs, filled.tree(everything) if filled.names else None)
+    used = filled.used(filled.everything)
+    tree, more = join_lists(costs, filled.whole)
     beside = [names for names in filled.splits_of_best if names not in used] if keep_table else []
     return Planned(
         planner,
@@ -111,3 +120,8 @@ def plan_by_table(planner: str, figures: Figures, table: type[Table], *, keep_ta
         (*(filled.block(names) for names in used), *more),
         tuple(filled.block(names) for names in beside),
     )
+
+
+def tree_by_table(costs: Costs, table: type[Table]) -> Tree:
+    """The same without a word why."""
+    return join_lists(costs, table(costs).whole)[0]

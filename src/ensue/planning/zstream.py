@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ensue.planning.comparisons import Planned
+from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
-from ensue.planning.tables import Table, plan_by_table
+from ensue.planning.plan import Tree
+from ensue.planning.tables import Table, plan_by_table, tree_by_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,11 @@ class ZStreamTree:
     def plan(self, figures: Figures) -> Planned:
         """The tree, lists joined to it last."""
         return plan_by_table(self.name, figures, _Intervals, keep_table=self.keep_table)
+
+
+def text_tree(costs: Costs) -> Tree:
+    """The same tree without a word why."""
+    return tree_by_table(costs, _Intervals)
 
 
 class _Intervals(Table):

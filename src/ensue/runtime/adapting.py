@@ -24,6 +24,7 @@ from ensue.planning.decisions import Always, Decision, Reason, gain_of, load_dec
 from ensue.planning.expectation import Expectation, expect
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
+from ensue.planning.objectives import Prospect
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.exploring import Explorer, Found
@@ -85,7 +86,7 @@ class Replanner:
         self.checks = self.planned = self.replaced = 0
         self._aim = adaptation.aim
         self._known: Statistics | None = None  # at the last check
-        self._figures: Sequence[Figures] = ()  # of the last time that it was planned
+        self._prospect: Prospect | None = None  # by the figures of the last time that it was planned
         self._explorer = Explorer()
         self._disputes = 0  # checks at which it is to be planned anew
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
@@ -142,28 +143,28 @@ class Replanner:
         if all(reason is None for reason in reasons):
             return None
         self._known, figures = look(True)
-        self._figures = figures
         closer = time.thread_time()
         self.spent.watching += closer - decided
-        return self._plan_anew(self._known, figures, reasons, again, swap, try_plans, closer)
+        self._prospect = self._aim.prospect(figures)
+        return self._plan_anew(self._known, self._prospect, reasons, again, swap, try_plans, closer)
 
     @property
     def has_untried(self) -> bool:
         """Whether there are plans that are worth while trying before the next check."""
-        return self.adaptation.tries and bool(self._figures) and self._explorer.has_untried
+        return self.adaptation.tries and self._prospect is not None and self._explorer.has_untried
 
     def try_more(self, swap: Replace, try_plans: Try, worked: float) -> Entry | None:
         """Try more plans, by what was known when it was planned last."""
         again = self._explorer.look(self.plan, self.checks, 0.0, worked)
-        if again is None or self._known is None:
+        if again is None or self._known is None or self._prospect is None:
             return None
-        nothing = [None for _ in self._figures]
-        return self._plan_anew(self._known, self._figures, nothing, again, swap, try_plans, time.thread_time())
+        nothing = [None for _ in self._prospect.figures]
+        return self._plan_anew(self._known, self._prospect, nothing, again, swap, try_plans, time.thread_time())
 
     def _plan_anew(
         self,
         statistics: Statistics,
-        figures: Sequence[Figures],
+        prospect: Prospect,
         reasons: Sequence[Reason | None],
         again: Reason | None,
         swap: Replace,
@@ -174,24 +175,24 @@ class Replanner:
 
         If plans are tried, it races with the one in use and with others, and the quickest takes over.
         """
-        old = self.plan
+        old, figures = self.plan, prospect.figures
         planned = [
             None if reason is None else self._aim.plan(one) for reason, one in zip(reasons, figures, strict=True)
         ]
         trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
         new = Plan(tuple(map(self._aim.ready, trees)), old.index)
-        is_promising = self._is_promising(figures, new)
+        is_promising = self._is_promising(prospect, new)
         chosen = time.thread_time()
         found: Found | None = None
         asked = new if is_promising and new != old else None
         others_wait = asked is None and again is None and all(one in (None, _DISPUTED) for one in reasons)
         if try_plans is not None and not others_wait:
-            about = self._aim, figures, old, asked, self.checks, try_plans
+            about = self._aim, prospect, old, asked, self.checks, try_plans
             found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time()
         shown = new if found is None else found.plan
         used = shown if (is_promising if found is None else found.is_quicker) else old
-        self._arm(figures, planned, reasons, new, used, None if found is None else found.planned)
+        self._arm(prospect, planned, reasons, new, used, None if found is None else found.planned)
         if used != old:
             self._disputes = 0
         elif asked is not None and found is not None:
@@ -233,11 +234,11 @@ class Replanner:
             statistics=statistics.to_json(),
         )
 
-    def _is_promising(self, figures: Sequence[Figures], new: Plan) -> bool:
+    def _is_promising(self, prospect: Prospect, new: Plan) -> bool:
         """Whether statistics, and what races have told, speak for a plan in the place of the one in use."""
         old = self.plan
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
-        old_rank, new_rank = map(self._aim.ranking(figures), (old, new))
+        old_rank, new_rank = map(prospect.rank, (old, new))
         misled = self._explorer.misled(old, new, self.checks)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         is_better = misled * new_rank < (1.0 - gain) * old_rank
@@ -251,7 +252,7 @@ class Replanner:
 
     def _arm(
         self,
-        figures: Sequence[Figures],
+        prospect: Prospect,
         planned: Sequence[Planned | None],
         reasons: Sequence[Reason | None],
         new: Plan,
@@ -262,9 +263,8 @@ class Replanner:
 
         `used` is the plan in use from now on, `ratio` how many times as long as the old one the new one took.
         """
-        rank = self._aim.ranking(figures)
-        is_dearer = rank(used) > rank(new)
-        for k, (one, found, reason) in enumerate(zip(figures, planned, reasons, strict=True)):
+        is_dearer = prospect.rank(used) > prospect.rank(new)
+        for k, (one, found, reason) in enumerate(zip(prospect.figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
                 learned = self._decisions[k]
                 if ratio is None:

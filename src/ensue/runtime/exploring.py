@@ -11,12 +11,11 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
-from ensue.planning.figures import Figures
-from ensue.planning.objectives import Objective
+from ensue.planning.objectives import Objective, Prospect
 from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.trying import Race
 from ensue.runtime.verdicts import Verdicts
@@ -36,10 +35,6 @@ _AHEAD, _ALIKE, _STRONGLY = 0.75, 1.05, 0.5
 and how many times as much it may cost if statistics speak for it strongly."""
 _FIRST = 0.5
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
-
-
-Rank: TypeAlias = Callable[[Plan], float]
-"""What a plan costs by statistics, as far as plans differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class Explorer:
     def explore(
         self,
         aim: Objective,
-        figures: Sequence[Figures],
+        prospect: Prospect,
         used: Plan,
         new: Plan | None,
         check: int,
@@ -107,9 +102,9 @@ class Explorer:
         for it, is tried in any case. None if there is nothing to try, or that tells nothing.
         """
         started = time.thread_time()
-        rank = aim.ranking(figures)
+        rank = prospect.rank
         rivals = [] if new is None else [new]
-        about = aim, figures, rank, used, new or used, check
+        about = aim, prospect, used, new or used, check
         if self._is_free and (rivals or is_asked):
             rivals += self._others(*about, _RACED - len(rivals))
         else:
@@ -130,8 +125,7 @@ class Explorer:
     def _others(
         self,
         aim: Objective,
-        figures: Sequence[Figures],
-        rank: Rank,
+        prospect: Prospect,
         used: Plan,
         base: Plan,
         check: int,
@@ -146,8 +140,10 @@ class Explorer:
         many times as much they may cost to be `worth` it, only such plans.
         """
         made = {}
-        for k, one in enumerate(figures):
-            for tree in map(aim.ready, aim.others(one, aim.bare(base.trees[k]))):
+        rank = prospect.rank
+        for k, (one, trees) in enumerate(zip(prospect.figures, prospect.trees, strict=True)):
+            near = map(aim.ready, aim.near(one, aim.bare(base.trees[k])))
+            for tree in (*trees, *near):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
                 made[outline_of(plan)] = plan
         cheapest = sorted(made.values(), key=rank)
@@ -170,7 +166,7 @@ class Explorer:
             self._start = None if len(new) <= most else 0.0  # at the next check
         return new[:most]
 
-    def _note(self, rank: Rank, plans: Sequence[Plan], race: Race, first: int, check: int) -> None:
+    def _note(self, rank: Callable[[Plan], float], plans: Sequence[Plan], race: Race, first: int, check: int) -> None:
         """Remember what a race has told of plans beside the one that is in use from now on."""
         used, times = plans[first], race.times[first]
         own = rank(used)
@@ -209,7 +205,7 @@ class Explorer:
         return found
 
 
-def _trust(rank: Rank, plans: Sequence[Plan], told: Race, new: int) -> int:
+def _trust(rank: Callable[[Plan], float], plans: Sequence[Plan], told: Race, new: int) -> int:
     """The plan to take after a race that none has won, 0 if that in use, the first one, stays.
 
     If it ended before it was clear, that is the quickest of those that statistics speak for, as for number `new`, if
