@@ -410,8 +410,9 @@ def test_a_glance_tells_that_rates_have_changed(monkeypatch: pytest.MonkeyPatch)
 def test_a_batch_is_glanced_at_once_a_check_would_not_cost_too_much() -> None:
     clock = [0.0]
     cadence = Cadence(None, 0.01, lambda: clock[0])
-    clock[0] = 1.0
-    cadence.checked(100_000, 0.0234)  # 10 microseconds an event, and a check is taken for 5.5 ms
+    for number in (90_000, 100_000):  # the first is soon followed by another
+        clock[0] = 1e-5 * number
+        cadence.checked(number, 0.0104)  # 10 microseconds an event, and a check is taken for 5.5 ms at last
     glances = []
     for number in range(100_000, 150_000, 1_000):
         assert cadence.is_far(number, number + 1_000, 0)

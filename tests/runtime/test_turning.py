@@ -256,23 +256,60 @@ def test_not_every_call_is_followed() -> None:
     clock = [0.0]
     cadence = settled(clock)
     wanted = []
-    for number in range(901_000, 908_000, 1_000):
+    for number in range(901_000, 950_000, 7_000):
         call(cadence, clock, number, found=True)
         wanted.append(cadence.is_wanted(number + 6_000))
     assert wanted == [True] * 4 + [False] * 3
 
 
+def test_calls_before_enough_is_known_do_not_put_that_off_nor_are_events_accepted_as_slow() -> None:
+    clock = [0.0]
+    cadence = settled(clock)
+    for number in range(901_000, 907_000, 500):
+        call(cadence, clock, number, found=False, seconds=100.0 + clock[0])
+        assert cadence.next <= 907_000 and not cadence.is_settling(number)
+    clock[0] *= 3.0
+    cadence.is_far(906_900, 907_000, 0)
+    assert cadence.slower(906_900) > 1.5, "by what they took before all of the calls"
+    assert cadence.is_settling(907_000)
+    cadence.is_due(907_000)
+    cadence.checked(907_000, 0.0099, found=False, enough=6_000)
+    clock[0] += 1_000 * clock[0] / 6_000
+    assert not cadence.slower(908_000), "now it is accepted"
+
+
 def test_calls_of_another_stream_do_not_count() -> None:
     clock = [0.0]
     cadence = settled(clock)
-    for number in range(901_000, 906_000, 1_000):
+    for number in range(901_000, 936_000, 7_000):
         call(cadence, clock, number, found=True)
     assert not cadence.is_wanted(999_000), "events are slow whatever the plan"
-    call(cadence, clock, 906_000, found=True, seconds=100.0)
+    call(cadence, clock, 936_000, found=True, seconds=100.0)
     assert not cadence.is_wanted(999_000), "slower still"
     cadence.turn()
-    call(cadence, clock, 907_000, found=True, seconds=1_000.0)
-    assert cadence.is_wanted(913_000), "that was before"
+    call(cadence, clock, 943_000, found=True, seconds=1_000.0)
+    assert cadence.is_wanted(949_000), "that was before"
+
+
+def test_the_first_check_is_soon_followed_by_one_that_plans_anew() -> None:
+    clock = [0.0]
+    cadence = Cadence(None, 0.01, lambda: clock[0])
+
+    def wait(number: int, seconds: float) -> bool:
+        clock[0] += seconds
+        return cadence.is_due(number)
+
+    wait(10_000, 0.1)
+    cadence.checked(10_000, 0.0095, found=False, enough=6_000)
+    again = Cadence(None, 0.01, lambda: clock[0])
+    again.load(cadence.dump(), 10_000)
+    assert wait(20_000, 0.1) and cadence.is_settling(20_000), "little was known"
+    cadence.checked(20_000, 0.0095, found=False, enough=6_000)
+    assert not wait(30_000, 0.1) and not cadence.is_settling(30_000), "the next one waits for its share of the time"
+    assert again.is_settling(20_000), "also after a restart"
+    fixed = Cadence(1_000, 0.01, lambda: clock[0])
+    fixed.checked(1_000, 0.01, found=False)
+    assert not fixed.is_settling(2_000), "where checks are to be the same in each run, decisions decide alone"
 
 
 def test_events_that_become_quick_and_then_slow_call_though_no_check_came_between() -> None:

@@ -75,12 +75,12 @@ class Cadence:
         self._due: float | None = None  # seconds since then when it was last asked whether one is due
         self._cost = _FIRST_COST
         self._idle = 0  # checks that found nothing, since the last that did
-        self._following = 0  # checks that are to come soon
+        self._following = 1 + _FOLLOWING  # checks that are to come soon: at first, too, little is known
         self._try_cost = _FIRST_TRY
         self._tries = 0  # times in a row that plans were tried and nothing came of it
         self._try_wait = math.inf  # seconds since the last check after which plans are tried
         self._wanted: int | None = None  # the number of the event before which one is to come in any case
-        self._settles = False  # for the last one was called, and little was known
+        self._settles = False  # the plan, for little was known at the last check
         self._is_other = False  # the stream was seen to have changed since the last check
         self._is_called = False  # the last check came before its time
         self._calls = 0.0  # how many did of late: each that comes in its time lets half of them be forgotten
@@ -124,8 +124,8 @@ class Cadence:
         return self._wanted is not None and next_event >= self._wanted
 
     def is_settling(self, next_event: int) -> bool:
-        """Whether the check that is due now is the one that follows a check that was called, and knows more."""
-        return self._settles and self.is_wanted(next_event)
+        """Whether the check that is due now knows more than the one before it: that was called, or the first one."""
+        return self._settles and (self._wanted is None or self.is_wanted(next_event))
 
     @property
     def worked(self) -> float:
@@ -275,10 +275,12 @@ class Cadence:
                 self._calls = 1.0  # what was slow whatever the plan was another stream
             elif self._is_called or not is_wanted:
                 self._calls = self._calls + 1.0 if self._is_called else self._calls / 2.0
-            is_turn = self._is_called and self._calls <= _FREELY + 1.0
+            is_unsettled = self._wanted is not None and not is_wanted  # what would tell enough has not come yet
+            is_turn = self._is_called and (is_unsettled or self._calls <= _FREELY + 1.0)
             is_news = is_turn or is_wanted
-            self._wanted = next_event + enough if is_turn and enough else None
-            self._settles = self._wanted is not None
+            if not (is_turn and is_unsettled):
+                self._wanted = next_event + enough if is_turn and enough else None
+            self._settles = self._wanted is not None or not self._last
             if found and (is_news or (self._idle > 0 and not self._following)):
                 self._following = _FOLLOWING
             else:  # also where each check finds another plan: there is no reason to hurry

@@ -33,7 +33,7 @@ no time for it."""
 _AHEAD, _ALIKE, _STRONGLY = 0.75, 1.05, 0.5
 """How many times as long as the plan in use one may take to be ahead in a race that ended too early, or to be as quick;
 and how many times as much it may cost if statistics speak for it strongly."""
-_FIRST = 0.5
+_FIRST = 0.2
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
 
@@ -79,7 +79,7 @@ class Explorer:
     @property
     def has_untried(self) -> bool:
         """Whether plans like the one in use are to be tried as soon as there is time."""
-        return self._start == 0.0
+        return self._start is not None
 
     def misled(self, used: Plan, other: Plan, check: int) -> float:
         """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known."""
