@@ -268,19 +268,20 @@ def test_a_plan_that_nothing_speaks_against_is_tried_once(monkeypatch: pytest.Mo
 def test_the_first_plan_is_tried_before_the_next_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing speaks for another plan at the first check, and the next one may be far away."""
     asked = told(monkeypatch, [2.0])
-    clock = [0.0]
-    monkeypatch.setattr("ensue.runtime.adaptive_loop.AdaptiveLoop._worked", lambda *_: clock[0])
-    monkeypatch.setattr("ensue.runtime.exploring._FIRST", 3.0)
-    good = Plan((left_deep("abc", stored=True),))
-    engine = ensue.compile(ALL, plan=good, adapt=ensue.Adaptation(tried=True, budget=1e-4))
-    events = rare_first(60_000, (0.3, 0.35, 0.35))
-    checks = []
-    for start in range(0, 60_000, 4_000):
-        engine.push(events.slice(start, 4_000))
-        clock[0] += 0.5
-        checks.append((engine._loop.adapters["q1"].checks, len(asked)))
-    assert (1, 1) in checks and (1, 0) in checks, "after some time"
-    assert asked[0][0] == str(good)
+    monkeypatch.setattr(Cadence, "is_far", lambda *_: False)
+    monkeypatch.setattr(Cadence, "is_due", lambda *_, **__: True)
+    monkeypatch.setattr(Cadence, "cut", lambda _, __, stop: stop)
+    monkeypatch.setattr(Cadence, "worked", 0.1)
+    engine = ensue.compile(ALL, plan=Plan((left_deep("abc", stored=True),)), adapt=ensue.Adaptation(tried=True))
+    events = rare_first(8_000, (0.3, 0.35, 0.35))
+    engine.push(events.slice(0, 4_000))
+    (adapter,) = engine._loop.adapters.values()
+    assert adapter.checks == 1 and not asked and adapter.has_untried
+    monkeypatch.setattr(Cadence, "worked", 0.3)
+    assert engine._loop._cadence is not None
+    engine._loop._cadence.is_try = True
+    engine.push(events.slice(4_000))
+    assert adapter.checks == 1 and len(asked) == 1 and not adapter.has_untried
 
 
 def test_more_plans_are_tried_without_another_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,8 +162,8 @@ class Explorer:
             for shape, plan in found.items()
             if shape not in (mine, outline_of(base)) and self._verdicts.is_open(mine, shape, check)
         ]
-        if self._is_free:
-            self._start = None if len(new) <= most else 0.0  # at the next check
+        if worth is None:
+            self._start = None if len(new) <= most else 0.0  # as soon as there is time
         return new[:most]
 
     def _note(self, rank: Callable[[Plan], float], plans: Sequence[Plan], race: Race, first: int, check: int) -> None:
