@@ -69,6 +69,7 @@ def write(path: Path, known: dict[str, Any]) -> None:
     if cells["scan"]:
         grids += [_distances(cells["scan"]), _table_1(cells["scan"])]
     for part, found in streams.items():
+        grids.append(_aims_by_size(part, found))
         grids += _by_size(part, found)
         grids += [_behind(part, found), _by_set(part, found)]
     head = ["# Adaptive detection", "", "Made by `make paper-adaptive`.", "", *(f"- {line}" for line in machine())]
@@ -298,6 +299,41 @@ def _table_1(cells: Sequence[CellResult]) -> Grid:
         rows.append((cell.name, f"{average_d:.3f}", f"{best:g}", f"{near:.2f}", f"{own:g}", f"{lost:.1%}"))
     heads = ("cell", "d_avg", "d_opt", "smaller / larger", "d_opt of the cell", "d_avg is slower by")
     return Grid("Table 1: d_avg against d_opt", heads, tuple(rows))
+
+
+def _aims_by_size(part: str, all_cells: list[CellResult]) -> Grid:
+    """How near the default comes to what was aimed at, and what it spends, for small and large patterns."""
+    rows = []
+    cells = [cell for cell in all_cells if not cell.is_broken and cell.has(TWIN)]
+    for size in sorted({cell.size for cell in cells}):
+        some = pick(cells, size=size)
+        best = [min(cell.behind(method) for method in INVARIANTS) for cell in some]
+        defaults = [cell.of(DEFAULT) for cell in some]
+        rows.append(
+            (
+                str(size),
+                _near([cell.behind(DEFAULT) for cell in some]),
+                _near([cell.behind(TWIN) for cell in some]),
+                _near(best),
+                f"{average(cell.chance for cell in some):.1%}",
+                f"{average(map(adapting, defaults)):.1%}, {max(map(adapting, defaults)):.1%} at most",
+                f"{average(map(replacing, defaults)):.1%}, {max(map(replacing, defaults)):.1%} at most",
+            )
+        )
+    heads = (
+        "size",
+        f"{DEFAULT}: within 3 % of the first, behind on average",
+        "its twin",
+        "the best of the three distances",
+        "the default and its twin differ by",
+        "statistics, D and planner",
+        "races and replacements",
+    )
+    return Grid(f"{part}: aims by size", heads, tuple(rows))
+
+
+def _near(behind: Sequence[float]) -> str:
+    return f"{sum(share <= NEAR for share in behind)} of {len(behind)}, {average(behind):.1%}"
 
 
 def _by_size(part: str, cells: list[CellResult]) -> Iterator[Grid]:

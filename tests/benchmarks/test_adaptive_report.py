@@ -1,0 +1,44 @@
+"""What the report of the adaptive experiment says of its cells."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from adaptive_report import write
+from adaptive_results import METHODS, TWIN, CellResult
+from adaptive_runs import Outcome
+
+
+def cell(size: int, seconds: dict[str, float], *, stopped: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A cell in which all methods take 10 seconds but for some."""
+    outcomes = [
+        Outcome(name, took := seconds.get(name, 10.0), 1000, 5, 1, again=took, is_stopped=name in stopped)
+        for name in (*METHODS, TWIN)
+    ]
+    return asdict(CellResult("traffic-like", "sequence", size, "greedy", "PATTERN …", 1000, 1000, outcomes))
+
+
+def report_of(folder: Path, *cells: dict[str, Any]) -> str:
+    settings = {"seconds": 1.0, "seed": 1, "run": 10, "repeats": 2, "quick": False}
+    write(folder / "report.md", {"traffic-like": {"cells": list(cells), **settings}})
+    return (folder / "report.md").read_text()
+
+
+def test_aims_are_told_by_size(tmp_path: Path) -> None:
+    ahead, behind = {"invariant, tuned": 9.9}, {"threshold": 9.0, "invariant, tuned, twin": 9.1}
+    text = report_of(tmp_path, cell(3, ahead), cell(3, {}), cell(8, behind))
+    rows = text[text.index("aims by size") :].split("\n## ")[0].splitlines()
+    small, large = (next(row for row in rows if row.startswith(f"| {size} ")) for size in (3, 8))
+    assert small.startswith("| 3 | 2 of 2, 0.0% | 2 of 2, 0.0% | 2 of 2, 0.0% | 0.5% |")
+    assert large.startswith("| 8 | 0 of 1, 10.0% | 1 of 1, 1.1% | 0 of 1, 10.0% | 9.9% |")
+
+
+def test_a_cell_that_no_method_could_hold_does_not_count(tmp_path: Path) -> None:
+    text = report_of(tmp_path, cell(3, {}), cell(5, {}, stopped=(*METHODS, TWIN)))
+    assert "| 5 |" not in text[text.index("aims by size") :].split("\n## ")[0]
+    assert "1 of 2 cells, which are left out here" in text
