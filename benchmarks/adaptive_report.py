@@ -316,8 +316,8 @@ def _aims_by_size(part: str, all_cells: list[CellResult]) -> Grid:
                 _near([cell.behind(TWIN) for cell in some]),
                 _near(best),
                 f"{average(cell.chance for cell in some):.1%}",
-                f"{average(map(adapting, defaults)):.1%}, {max(map(adapting, defaults)):.1%} at most",
-                f"{average(map(replacing, defaults)):.1%}, {max(map(replacing, defaults)):.1%} at most",
+                _spent(defaults, adapting),
+                _spent(defaults, replacing),
             )
         )
     heads = (
@@ -330,6 +330,13 @@ def _aims_by_size(part: str, all_cells: list[CellResult]) -> Grid:
         "races and replacements",
     )
     return Grid(f"{part}: aims by size", heads, tuple(rows))
+
+
+def _spent(outcomes: Sequence[Outcome], share: Callable[[Outcome], float]) -> str:
+    """A share of the time, and the time itself: that goes with how often a stream changes, not with its length."""
+    shares = list(map(share, outcomes))
+    seconds = [one.seconds * part for one, part in zip(outcomes, shares, strict=True)]
+    return f"{average(shares):.1%}, {max(shares):.1%} at most; {average(seconds):.2f} s a run"
 
 
 def _near(behind: Sequence[float]) -> str:

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +55,7 @@ from adaptive_runs import (
 )
 from adaptive_windows import WINDOWS
 from rich.console import Console
+from workers import make_pool
 
 from ensue.planning.decisions import Decision, Threshold
 from ensue.planning.distances import AverageDistance, ConstantDistance, TunedDistance
@@ -203,7 +203,7 @@ def main() -> None:
     known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
     console = Console(soft_wrap=True)
     stop = time.time() + 60 * asked.minutes
-    with ProcessPoolExecutor(asked.jobs, get_context("spawn"), warm_up) as pool:
+    with make_pool(asked.jobs, warm_up) as pool:
         if asked.fit:
             return fit_all(pool, asked.seed)
         for part in parts:

@@ -14,10 +14,10 @@ from adaptive_results import METHODS, TWIN, CellResult
 from adaptive_runs import Outcome
 
 
-def cell(size: int, seconds: dict[str, float], *, stopped: tuple[str, ...] = ()) -> dict[str, Any]:
+def cell(size: int, seconds: dict[str, float], *, stopped: tuple[str, ...] = (), **spent: float) -> dict[str, Any]:
     """A cell in which all methods take 10 seconds but for some."""
     outcomes = [
-        Outcome(name, took := seconds.get(name, 10.0), 1000, 5, 1, again=took, is_stopped=name in stopped)
+        Outcome(name, took := seconds.get(name, 10.0), 1000, 5, 1, again=took, is_stopped=name in stopped, **spent)
         for name in (*METHODS, TWIN)
     ]
     return asdict(CellResult("traffic-like", "sequence", size, "greedy", "PATTERN …", 1000, 1000, outcomes))
@@ -36,6 +36,13 @@ def test_aims_are_told_by_size(tmp_path: Path) -> None:
     small, large = (next(row for row in rows if row.startswith(f"| {size} ")) for size in (3, 8))
     assert small.startswith("| 3 | 2 of 2, 0.0% | 2 of 2, 0.0% | 2 of 2, 0.0% | 0.5% |")
     assert large.startswith("| 8 | 0 of 1, 10.0% | 1 of 1, 1.1% | 0 of 1, 10.0% | 9.9% |")
+
+
+def test_what_adapting_takes_is_told_as_a_share_and_in_seconds(tmp_path: Path) -> None:
+    short = {"invariant, tuned": 5.0}
+    text = report_of(tmp_path, cell(4, {}, watching=0.1, deciding=0.05, trying=0.2), cell(4, short, watching=0.15))
+    row = next(row for row in text[text.index("aims by size") :].splitlines() if row.startswith("| 4 "))
+    assert "| 2.2%, 3.0% at most; 0.15 s a run | 1.0%, 2.0% at most; 0.10 s a run |" in row
 
 
 def test_a_cell_that_no_method_could_hold_does_not_count(tmp_path: Path) -> None:
