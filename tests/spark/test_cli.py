@@ -205,7 +205,7 @@ def test_a_stream_twice(spark: SparkSession, shell: Shell, tmp_path: Path) -> No
     files = (tmp_path / "plans").glob("batch=*/part-*.json")
     entries = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     replaced = sum(entry["method"] is not None for entry in entries)
-    assert f"plans: {len(entries)} times planned anew, {replaced} times replaced" in err
+    assert f"plans made anew: {len(entries)}, of which {replaced} took over" in err
     assert entries[0]["reason"] == "no plan has been made from statistics yet"
     assert entries[0].keys() >= {"bucket", "query", "at", "old", "new", "statistics"}
     found = ds.dataset(tmp_path / "out", format="json").to_table()["match_id"].to_pylist()

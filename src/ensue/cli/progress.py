@@ -54,7 +54,7 @@ def describe(batch: MicroBatch) -> str:
 
 def describe_plans(counts: Counts | Totals) -> str:
     """What became of the plans, in a line."""
-    return f"plans: {counts.planned:,} times planned anew, {counts.replaced:,} times replaced"
+    return f"plans made anew: {counts.planned:,}, of which {counts.replaced:,} took over"
 
 
 def make_table(batch: MicroBatch, totals: Totals) -> Table:
