@@ -87,20 +87,23 @@ def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], invert
         if len(cells) < len(all_cells):
             told = f"{len(all_cells) - len(cells)} of {len(all_cells)} cells, which are left out here"
             rows.append((f"{part}: no method could hold its partial matches", "", told))
+        noise = max(cell.noise for cell in cells)  # 0 where each method ran once
         for method in INVARIANTS:
             for rivals, static in (("of the methods that adapt", False), ("of all", True)):
                 behind = {cell.name: cell.behind(method, static) for cell in cells}
                 near = sum(share <= NEAR for share in behind.values())
                 nearly = sum(behind[cell.name] <= NEAR + cell.noise for cell in cells)
                 worst = max(behind, key=behind.__getitem__)
-                told = f"{near} of {len(cells)} cells, {nearly} if the cell's noise is added; "
+                told = f"{near} of {len(cells)} cells, "
+                told += f"{nearly} if the cell's noise is added; " if noise else ""
                 told += f"{average(behind.values()):.1%} behind on average, {behind[worst]:.1%} at most ({worst})"
                 rows.append((f"{part}: {method} first {rivals}, or within 3 %", _met(near == len(cells)), told))
         best = [min(cell.behind(method) for method in INVARIANTS) for cell in cells]
         told = f"{sum(share <= NEAR for share in best)} of {len(cells)} cells; {average(best):.1%} behind on average"
         rows.append((f"{part}: the best of these three first of all, or within 3 %", _met(max(best) <= NEAR), told))
         rows += _of_twins(part, [cell for cell in cells if cell.has(TWIN)])
-        told = f"{average(c.noise for c in cells):.1%} on average, {max(c.noise for c in cells):.1%} at most"
+        told = f"{average(cell.noise for cell in cells):.1%} on average, {noise:.1%} at most"
+        told = told if noise else "not known: each method ran once"
         rows.append((f"{part}: noise, by how much two runs of a method differ", "", told))
         stopped = sum(cell.of("static").is_stopped for cell in cells)
         told = f"{stopped} of {len(cells)} cells: gains over static are of the others"

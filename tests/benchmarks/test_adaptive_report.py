@@ -49,3 +49,12 @@ def test_a_cell_that_no_method_could_hold_does_not_count(tmp_path: Path) -> None
     text = report_of(tmp_path, cell(3, {}), cell(5, {}, stopped=(*METHODS, TWIN)))
     assert "| 5 |" not in text[text.index("aims by size") :].split("\n## ")[0]
     assert "1 of 2 cells, which are left out here" in text
+
+
+def test_what_is_not_known_of_single_runs_is_not_told_as_no_noise(tmp_path: Path) -> None:
+    once = cell(3, {})
+    assert "not known: each method ran once" in report_of(tmp_path, once)
+    twice = cell(3, {})
+    twice["outcomes"][0]["again"] = 17.0
+    told = report_of(tmp_path, once, twice)
+    assert "ran once" not in told and "5.0% on average, 10.0% at most" in told
