@@ -9,6 +9,7 @@ from ensue.pattern.normalize import Variable
 from ensue.planning.figures import (
     LOOK,
     Figures,
+    Gap,
     Shape,
     implied_name,
     joint_name,
@@ -57,8 +58,10 @@ def random_shape(rng: random.Random, most: int, *, least: int = 2, lists: float 
     implied = tuple(
         ((chain[i], chain[j]), frozenset(chain[i + 1 : j])) for j in range(len(chain)) for i in range(j - 1)
     )
+    ordered = sorted((x, y) for x, y in before if {x, y} <= set(singles)) if negations else []
+    gaps = tuple(Gap("n", "N", *pair, frozenset(pair)) for pair in rng.sample(ordered, min(1, len(ordered))))
     keyed = frozenset(frozenset(rng.sample(singles, 2)) for _ in range(rng.randint(0, 2)) if len(singles) > 1)
-    beside = {"triples": tuple(triples), "implied": implied, "keyed": keyed}
+    beside = {"triples": tuple(triples), "implied": implied, "keyed": keyed, "gaps": gaps}
     return Shape(tuple(variables), before, negations, **beside)  # type: ignore[arg-type]
 
 
@@ -70,6 +73,7 @@ def random_figures(rng: random.Random, shape: Shape, *, coarse: bool = False) ->
         rate_name(v.type): float(rng.choice([0.5, 1, 2, 4])) if coarse else rng.lognormvariate(0, 1)
         for v in shape.variables
     }
+    values |= {rate_name(gap.type): 2.0 if coarse else rng.lognormvariate(0, 1) for gap in shape.gaps}
     names = shape.names
     values |= {selectivity_name(name): selectivity() for name in names if rng.random() < 0.5}
     values |= {selectivity_name(x, y): selectivity() for x in names for y in names if x < y and rng.random() < 0.5}

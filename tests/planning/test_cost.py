@@ -14,7 +14,7 @@ from ensue.errors import PlanError
 from ensue.language import parse_query
 from ensue.pattern.normalize import Variable, normalize
 from ensue.pattern.query import Query
-from ensue.planning.cost import LONGEST, Costs, count_lists, share
+from ensue.planning.cost import CHECK, LONGEST, Costs, absent_share, count_lists, share
 from ensue.planning.figures import Figures, Shape, by_hand, figures_of, planning_window, shape_of
 from ensue.planning.plan import Join, every_order, every_tree, left_deep, variables_of
 from ensue.statistics.snapshot import Estimate, Statistics
@@ -164,6 +164,8 @@ def test_cost_is_monotone() -> None:
         more = figures.moved(name, figures.values[name] * rng.uniform(1, 3))
         for tree in trees:
             before, after = Costs(figures).whole(tree), Costs(more).whole(tree)
+            if name in ("rate(N)", "sel(n)"):  # of what must not come
+                before, after = after, before
             assert after >= before * (1 - 1e-12), (name, tree)
 
 
@@ -229,6 +231,60 @@ def test_lists_multiply_by_what_is_in_reach() -> None:
     # 6 events of b, of which half suit a, and a third of the places lies between a and c
     assert costs.growth(frozenset("ac"), "b") == pytest.approx(math.exp(1.0) - 1)
     assert costs.card(frozenset("abc")) == pytest.approx(3 * 3 / 2 * (math.exp(1.0) - 1))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@pytest.mark.parametrize("events", [0.0, 1e-9, 0.3, 3.0, 30.0, 34.0, 60.0, 1e3])
+def test_gaps_without_an_event_as_the_integral_says(events: float, size: int) -> None:
+    t = (np.arange(100_000) + 0.5) / 100_000
+    expected = float(np.mean(size * (1 - t) ** (size - 1) * np.exp(-events * t)))
+    assert absent_share(events, size) == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_absence_is_decided_where_its_neighbours_are_bound() -> None:
+    """Partial matches with both are fewer; those with one of them are as many."""
+    (branch,) = normalize(parse_query("PATTERN SEQ(A a, B b, !N n, C c) WHERE n.x > 0 AND n.k = a.k WITHIN 10"))
+    plain = {name: Estimate(rate) for name, rate in (("A", 2.0), ("B", 2.0), ("C", 2.0))}
+    pairs = {("a", "n"): Estimate(0.5)}
+    many = Statistics(60.0, {**plain, "N": Estimate(8.0)}, {"n": Estimate(0.25)}, pairs)
+    none = Statistics(60.0, {**plain, "N": Estimate(0.0)}, {"n": Estimate(0.25)}, pairs)
+    costs, free = (Costs(figures_of(branch, 10.0, one).with_looks(0.03)) for one in (many, none))
+    (gap,) = costs.figures.shape.gaps
+    assert (gap.earlier, gap.later, gap.needed) == ("b", "c", frozenset("abc"))
+    for names in ("ab", "bc", "ac"):
+        assert costs.card(frozenset(names)) == free.card(frozenset(names))
+    share = absent_share(10.0, 3)  # 8 · 0.25 · 0.5 in a unit of time
+    assert costs.card(frozenset("abc")) == pytest.approx(share * free.card(frozenset("abc")))
+    looks = 0.03 * free.card(frozenset("ab")) * free.card(frozenset("c"))
+    assert costs.looks(frozenset("ab"), frozenset("c")) == pytest.approx(looks + CHECK * free.card(frozenset("abc")))
+
+
+def test_absences_at_an_end_or_beside_a_list_do_not_multiply() -> None:
+    for pattern in (
+        "SEQ(!N n, A a, B b)",
+        "SEQ(A a, B b, !N n)",
+        "SEQ(A a, !N n, B+ b[])",
+        "SEQ(AND(A a, B b), !N n, C c)",
+    ):
+        (branch,) = normalize(parse_query(f"PATTERN {pattern} WITHIN 10"))
+        assert not shape_of(branch).gaps, pattern
+
+
+def test_partial_matches_with_an_absence_are_as_many_as_expected() -> None:
+    """A's before B's without an N between them, at random times: how many a window holds."""
+    dice = np.random.default_rng(4)
+    (branch,) = normalize(parse_query("PATTERN SEQ(A a, !N n, B b, C c) WITHIN 10"))
+    rates = {"A": 2.0, "B": 1.5, "C": 1.0, "N": 0.8}
+    costs = Costs(figures_of(branch, 10.0, Statistics(60.0, {k: Estimate(r) for k, r in rates.items()}, {}, {})))
+    pairs, triples = [], []
+    for _ in range(2_000):
+        times = {kind: np.sort(dice.uniform(0, 10, dice.poisson(10 * rate))) for kind, rate in rates.items()}
+        first, second = np.meshgrid(times["A"], times["B"], indexing="ij")
+        free = (first < second) & (np.searchsorted(times["N"], first) == np.searchsorted(times["N"], second))
+        pairs.append(free.sum())
+        triples.append((free.sum(axis=0) * (times["B"][:, None] < times["C"]).sum(axis=1)).sum())
+    assert costs.card(frozenset("ab")) == pytest.approx(np.mean(pairs), rel=0.03)
+    assert costs.card(frozenset("abc")) == pytest.approx(np.mean(triples), rel=0.05)
 
 
 def test_negation_adds_a_look_at_each_match() -> None:

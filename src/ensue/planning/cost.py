@@ -6,6 +6,7 @@ independently of each other, the last W units of time hold W·r events of a vari
     card(S) = product of W·r(i) over i in S  ×  product of sel(i, j) over pairs in S  ×  share(S)
                 ×  product of implied(i, j) over pairs in S that have nothing between them in S
                 ×  product of joint(i, j, k) over triples in S  ×  together(S)
+                ×  product of absent(n, S) over negated items n that are decided in S
 
 where implied(i, j) is the share of pairs that satisfy what follows from the conditions of i and j with other variables:
 evaluators ask that too as long as none of those is in S. joint(i, j, k) is how many times as often what is asked of i
@@ -31,8 +32,15 @@ that is what takes the time. So a look counts `look` of a partial match, the wei
 costs its looks besides. With a weight of 0, as figures have it by themselves, costs are the paper's. What is looked at
 for a list does not count: it is the same in every plan.
 
-**Negation** does not multiply: each full match is looked at once for each negated item, which is the same in every
-plan.
+**Negation.** Partial matches with an event of n between two neighbours are dropped as soon as both are bound, and what
+else n is compared with. If k events of S are in order with these two, their gap is that between neighbours of k random
+times: a share t of the window or more with probability (1 - t)^k. If W·r(n) events of n come in a window, those that
+satisfy its conditions, none of them lies in the gap with probability
+
+    absent(n, S) = k · integral from 0 to 1 of (1 - t)^(k-1) · e^(-W·r(n)·t) dt
+
+so that many forbidden events leave a share k / (W·r(n)). An absence next to a list, or at an end of the pattern, does
+not multiply. Each full match counts one look for each negated item, which is the same in every plan.
 
 What the model leaves out: conditions over three and more variables, or over a whole list, and how conditions with a
 list, or those that go round in a circle, depend on others.
@@ -45,11 +53,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ensue.errors import InternalError
-from ensue.planning.figures import Figures
+from ensue.planning.figures import Figures, Gap
 from ensue.planning.plan import Join, Leaf, Plan, Tree
 
 LONGEST = 30.0
 """How many events in a list's reach are counted exactly; e^30 is 10^13 lists."""
+
+CHECK = 3.0
+"""What it counts to look whether a forbidden event has come, where looks count."""
+
+FEW = 30.0
+"""Up to how many forbidden events a series is added up, and for two more with each event of a match."""
 
 LEAST = 1e-15
 """The least factor by which what conditions imply, or several of them together, counts: none is known to be nothing."""
@@ -71,6 +85,11 @@ class Costs:
         factors += [(frozenset(triple), nothing, figures.joint(triple)) for triple in shape.triples]
         self._factors = [(names, via, max(factor, LEAST)) for names, via, factor in factors if factor != 1.0]
         self._together: dict[frozenset[str], float] = {}
+        related = shape.before | {(y, x) for x, y in shape.before}
+        self._gaps = [
+            (gap.needed, _with_both(shape.singles, gap, related), figures.window * figures.forbidding(gap))
+            for gap in shape.gaps
+        ]
         self._look = figures.look
         self.counts_looks = self._look > 0
         keyed = [(x, y) for x in shape.singles for y in shape.singles if {x, y} in shape.keyed]
@@ -118,6 +137,9 @@ class Costs:
             for some, via, factor in self._factors:
                 if some <= names and not via & names:
                     found *= factor
+            for needed, ordered, events in self._gaps:
+                if needed <= names:
+                    found *= absent_share(events, len(ordered & names))
             self._together[names] = found
         return found
 
@@ -131,9 +153,25 @@ class Costs:
         return number * self._factor(left | right) / (self._factor(left) * self._factor(right))
 
     def looks(self, left: frozenset[str], right: frozenset[str]) -> float:
-        """What looking at pairs of partial matches over two sets counts, lists left out."""
+        """What looking at pairs of partial matches over two sets counts, and for absences; lists left out."""
         left, right = left & self._singles, right & self._singles
-        return self.card(left) * self.card(right) * self.look(left, right) if left and right else 0.0
+        if not left or not right:
+            return 0.0
+        pairs = self.card(left) * self.card(right) * self.look(left, right)
+        return pairs + self._checks(left, right) if self._gaps else pairs
+
+    def _checks(self, left: frozenset[str], right: frozenset[str]) -> float:
+        """The partial matches for which it is looked whether a forbidden event has come: those that have not yet been.
+
+        It is one check after the other.
+        """
+        both = left | right
+        number, checks = self.card(both), 0.0
+        for needed, ordered, events in self._gaps:
+            if needed <= both and not needed <= left and not needed <= right:
+                number /= max(absent_share(events, len(ordered & both)), LEAST)
+                checks += number
+        return CHECK * checks
 
     def look(self, left: frozenset[str], right: frozenset[str]) -> float:
         """What a pair of them counts: the weight of a look, times the share of pairs that an index finds."""
@@ -141,8 +179,8 @@ class Costs:
 
     @property
     def look_without_key(self) -> float | None:
-        """What a pair counts, whichever it is; None if there are keys."""
-        return None if self._keys else self._look
+        """What a pair counts, whichever it is; None if there are keys, or absences to look for."""
+        return None if self._keys or self._gaps else self._look
 
     def step(self, bound: frozenset[str], name: str) -> float:
         """What joining a variable to a partial match over `bound` costs: its growth, and the looks that takes."""
@@ -191,6 +229,35 @@ class Costs:
 def plan_cost(figures: Sequence[Figures], plan: Plan) -> float:
     """What a plan costs under the figures of its branches."""
     return sum(Costs(one).whole(tree) for one, tree in zip(figures, plan.trees, strict=True))
+
+
+def _with_both(singles: Sequence[str], gap: Gap, related: frozenset[tuple[str, str]]) -> frozenset[str]:
+    """The two events beside a gap, and those that are in order with both."""
+    ends = gap.earlier, gap.later
+    return frozenset(name for name in singles if all(name == end or (name, end) in related for end in ends))
+
+
+@lru_cache(maxsize=4096)
+def absent_share(events: float, size: int) -> float:
+    """The share of gaps between two neighbours of so many random times of a window without one of so many events.
+
+    That is Kummer's function M(1, size + 1, -events). For few events it is e^(-events) · M(size, size + 1, events), all
+    of whose terms are positive; for many the integral is worked out by parts, from one size to the next.
+
+    >>> absent_share(0.0, 2), round(absent_share(1.0, 1), 4), round(absent_share(1e6, 3) * 1e6, 4)
+    (1.0, 0.6321, 3.0)
+    """
+    if events > FEW + 2 * size:
+        integral = -math.expm1(-events) / events
+        for k in range(1, size):
+            integral = (1.0 - k * integral) / events
+        return size * integral
+    total, term, k = 0.0, math.exp(-events), 0
+    while k <= events or term > total * 1e-17:
+        total += term * size / (size + k)
+        k += 1
+        term *= events / k
+    return total
 
 
 def count_lists(events: float, minimum: int, maximum: int | None, neighbours: float = 1.0) -> float:

@@ -23,8 +23,9 @@ from typing import Any
 
 from ensue.errors import PlanError
 from ensue.pattern.expressions import Comparison, Expression, variables_of
-from ensue.pattern.normalize import Branch, Variable
+from ensue.pattern.normalize import Branch, Negation, Variable
 from ensue.pattern.query import CountWindow, Query
+from ensue.planning.absences import nearest, rivals
 from ensue.statistics.conditions import find_implied, find_triples
 from ensue.statistics.snapshot import Statistics
 
@@ -37,12 +38,27 @@ MILLISECONDS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Where an event of a negated variable must not be: after the event of one variable, before that of another.
+
+    It is decided once all of the variables `needed` are bound: these two, and others that are compared with it.
+    """
+
+    name: str
+    type: str
+    earlier: str
+    later: str
+    needed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What planners need to know of a branch: its variables, in the order of the text, and their order in time.
 
     `conditions` has the variables of each condition on several events; `keyed` those pairs that an equality ties, so
     that an index finds the one for the other; `implied` pairs without a condition, of which one follows from those with
-    others, and these others; `triples` those whose middle one has conditions with both others.
+    others, and these others; `triples` those whose middle one has conditions with both others; `gaps` what of the
+    negated items is decided between two single events.
     """
 
     variables: tuple[Variable, ...]
@@ -52,6 +68,7 @@ class Shape:
     keyed: frozenset[frozenset[str]] = frozenset()
     triples: tuple[tuple[str, str, str], ...] = ()
     implied: tuple[tuple[tuple[str, str], frozenset[str]], ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +100,20 @@ def shape_of(branch: Branch, *, partitioned: bool = False) -> Shape:
     triples = tuple(find_triples(branch, pairs))
     keyed += [frozenset(one.pair) for one in follows if any(map(_is_equality, one.conditions))]
     implied = tuple((one.pair, one.via) for one in follows)
-    return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples, implied)
+    gaps = tuple(gap for negation in branch.negations if (gap := _gap_of(branch, negation)) is not None)
+    return Shape(branch.variables, branch.before, negations, conditions, frozenset(keyed), triples, implied, gaps)
+
+
+def _gap_of(branch: Branch, negation: Negation) -> Gap | None:
+    """Between which events an absence is decided, if these are two single ones."""
+    before = nearest(branch, negation.after, latest=True)
+    after = nearest(branch, negation.before, latest=False)
+    if len(before) != 1 or len(after) != 1 or any(branch.variable(name).kleene for name in (*before, *after)):
+        return None
+    (earlier,), (later,) = before, after
+    needed = {earlier, later, *(v.name for v in rivals(branch, negation))}
+    needed.update(*map(variables_of, negation.conjuncts))
+    return Gap(negation.name, negation.type, earlier, later, frozenset(needed - {negation.name}))
 
 
 def _is_equality(condition: Expression) -> bool:
@@ -119,6 +149,11 @@ class Figures:
         """How many events of a variable come in a unit of time, after its local conditions."""
         type_name = next(v.type for v in self.shape.variables if v.name == name)
         return self.values.get(rate_name(type_name), 0.0) * self.values.get(selectivity_name(name), 1.0)
+
+    def forbidding(self, gap: Gap) -> float:
+        """How many events come in a unit of time that must not be in a gap; if they are compared, with any others."""
+        number = self.values.get(rate_name(gap.type), 0.0) * self.values.get(selectivity_name(gap.name), 1.0)
+        return number * math.prod(self.selectivity(gap.name, other) for other in sorted(gap.needed))
 
     def selectivity(self, one: str, other: str) -> float:
         """The share of pairs of events that satisfy the conditions between two variables."""
@@ -204,15 +239,16 @@ def figures_of(branch: Branch, window: float, statistics: Statistics, *, partiti
 
     `window` is the length of the query's window in the unit of time of the snapshot's rates.
     """
-    names = set(branch.names)
-    found = {rate_name(v.type): statistics.rates[v.type] for v in branch.variables if v.type in statistics.rates}
+    shape = shape_of(branch, partitioned=partitioned)
+    names = {*branch.names, *(gap.name for gap in shape.gaps)}
+    types = [*(v.type for v in branch.variables), *(gap.type for gap in shape.gaps)]
+    found = {rate_name(kind): statistics.rates[kind] for kind in types if kind in statistics.rates}
     found |= {selectivity_name(name): s for name, s in statistics.local.items() if name in names}
     found |= {selectivity_name(*pair): s for pair, s in statistics.pairs.items() if names.issuperset(pair)}
     found |= {joint_name(*triple): s for triple, s in statistics.triples.items() if names.issuperset(triple)}
     found |= {implied_name(*pair): s for pair, s in statistics.implied.items() if names.issuperset(pair)}
     found |= {together_name(frozenset(some)): s for some, s in statistics.together.items() if names.issuperset(some)}
     values = {name: estimate.value for name, estimate in found.items()}
-    shape = shape_of(branch, partitioned=partitioned)
     return Figures(shape, window, values, {name: estimate.variance for name, estimate in found.items()})
 
 

@@ -14,7 +14,7 @@ from ensue.pattern.expressions import Aggregate, Attribute, Comparison, Expressi
 from ensue.runtime.columns import evaluate_column, read_attribute, time_step
 from ensue.runtime.values import NUMPY, Column, Comparing, Kind, compare
 from ensue.statistics.asking import Evaluate
-from ensue.statistics.sampling import Chosen, Mask
+from ensue.statistics.sampling import Chosen, Mask, Rows
 from ensue.statistics.together import Arithmetic
 
 
@@ -57,7 +57,16 @@ def arithmetic() -> Arithmetic:
     """What a collector counts tuples with."""
     from ensue.runtime.kernels import tuples
 
-    return Arithmetic(tuples.mark, tuples.tally, tuples.extend)
+    return Arithmetic(_near, tuples.tally, tuples.extend)
+
+
+def _near(left: Rows, right: Rows, within: float, ordered: bool) -> Mask:
+    from ensue.runtime.kernels import tuples
+
+    ends = left.sample.end[left.places], right.sample.end[right.places]
+    ids = left.sample.ids[left.places], right.sample.ids[right.places]
+    found: Mask = tuples.near(*ends, *ids, left.numbers, right.numbers, float(within), ordered)
+    return found
 
 
 _ORDERS = {"<": (-1, False), ">=": (-1, True), "=": (0, False), "!=": (0, True), ">": (1, False), "<=": (1, True)}
@@ -73,10 +82,10 @@ def _compare(operator: str, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> 
     from ensue.runtime.kernels import tuples
 
     order, is_not = _ORDERS[operator]
-    if left.shape[1] == right.shape[0] == 1:
-        found: Mask = tuples.compare(left.ravel(), right.ravel(), order, is_not)
-    elif left.shape[0] == right.shape[1] == 1:
-        found = tuples.compare(right.ravel(), left.ravel(), -order, is_not)
+    if left.shape[2] == right.shape[1] == 1:
+        found: Mask = tuples.compare(left[:, :, 0], right[:, 0, :], order, is_not)
+    elif left.shape[1] == right.shape[2] == 1:
+        found = tuples.compare(right[:, :, 0], left[:, 0, :], -order, is_not)
     else:
         found = NUMPY[operator](left, right)  # both of one event
     return found

@@ -18,12 +18,20 @@ from ensue.statistics.sampling import (
     Floats,
     Mask,
     Passes,
+    Rows,
     Sampling,
     ask_all_pairs,
     ask_pairs,
     estimate_joint,
 )
-from ensue.statistics.together import AllPairs, Arithmetic, estimate_together
+from ensue.statistics.together import (
+    AllPairs,
+    Arithmetic,
+    Tallies,
+    count_tuples,
+    estimate_pairs,
+    estimate_together,
+)
 
 Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 """For which rows a condition is true: the evaluator's part, which statistics need not know."""
@@ -31,6 +39,9 @@ Evaluate: TypeAlias = Callable[[Expression, Events], Mask]
 _ALL_PAIRS, _SET_PAIRS = 1 << 21, 1 << 17
 """How many pairs are asked to find out how often the conditions of several variables hold at once: all in all at most,
 and for each set of variables."""
+_STRETCHES, _NEARLY = 4, 1.05
+"""In how many stretches of time tuples are counted at most, and how many times as long as samples reach back these may
+be."""
 _LEAST_SHARE = 1e-30
 """What is divided by at least."""
 
@@ -63,9 +74,9 @@ class Asker:
         """Some pairs of each two variables with conditions between them, if there are any events of both."""
         asked = {}
         for pair, conditions in self._conditions.pairs.items():
-            left, right, passes, ordered = self._sides(pair, conditions, events)
-            most = self._sampling.pairs
-            found = ask_pairs(left, right, passes, within=self._within, ordered=ordered, most=most)
+            earlier, later, passes, ordered = self._sides(pair, conditions)
+            about = events[earlier], events[later], passes
+            found = ask_pairs(*about, within=self._within, ordered=ordered, most=self._sampling.pairs)
             if found is not None:
                 asked[pair] = found
         return asked
@@ -86,47 +97,68 @@ class Asker:
                 found[x, middle, z] = Estimate(joint)
         return found
 
-    def ask_closely(
-        self, events: Mapping[str, Chosen], pairs: Mapping[Pair, Estimate], triples: Mapping[Triple, Estimate]
-    ) -> tuple[dict[Pair, Estimate], dict[tuple[str, ...], Estimate]] | None:
-        """What follows from conditions, and how often those of several events hold; not how sure that is.
+    def count_closely(self, events: Mapping[str, Chosen]) -> tuple[Tallies, float] | None:
+        """What follows from conditions, and how often those of several events hold, in some of the last windows.
 
-        The latter beside what is known of `pairs` and `triples`. None if there is nothing to ask.
+        And how much time these are. None if there is nothing to ask.
         """
+        if not events or not self._wanted:
+            return None
         conditions = self._conditions
         of = {**conditions.implied, **conditions.pairs}
-        wanted = sorted({*conditions.implied}.union(*(one.pairs for one in conditions.together)))
-        if not events or not wanted:
-            return None
-        most = min(_ALL_PAIRS, _SET_PAIRS * (1 + len(conditions.together)))
-        size = min(self._sampling.size, math.isqrt(most // len(wanted)))
-        some = {name: chosen.thin(size) for name, chosen in self._latest(events, size).items()}
-        asked = {pair: self._ask_all_pairs(pair, of[pair], some) for pair in wanted}
-        implied = {pair: Estimate(asked[pair].share.value) for pair in conditions.implied if asked[pair].could.any()}
-        shares = estimate_together(conditions.together, asked, self._arithmetic)
+        bounds, size = self._stretches(events)
+        some = {name: chosen.in_rows(bounds, size) for name, chosen in events.items()}
+        asked = {pair: self._ask_all_pairs(pair, of[pair], some) for pair in self._wanted}
+        counted = count_tuples(conditions.together, asked, self._arithmetic)
+        return counted, bounds[0][1] - bounds[-1][0]
+
+    def tell_closely(
+        self, tallies: Tallies, pairs: Mapping[Pair, Estimate], triples: Mapping[Triple, Estimate]
+    ) -> tuple[dict[Pair, Estimate], dict[tuple[str, ...], Estimate]]:
+        """What has been counted says of that; not how sure it is. Of several events beside `pairs` and `triples`."""
+        conditions = self._conditions
+        known = estimate_pairs(conditions.together, self._wanted, tallies)
+        implied = {pair: Estimate(known[frozenset((pair,))]) for pair in conditions.implied}
+        shares = estimate_together(conditions.together, known)
         told = {**pairs, **implied}
         return implied, {
             one.names: Estimate(shares[one.names] / self._told(one, told, triples)) for one in conditions.together
         }
 
-    def _latest(self, events: Mapping[str, Chosen], size: int) -> Mapping[str, Chosen]:
-        """The last events, of a window at least: so far back that half of the variables have as many as wanted.
+    @cached_property
+    def _wanted(self) -> tuple[Pair, ...]:
+        """The pairs all of whose sampled events are asked."""
+        conditions = self._conditions
+        return tuple(sorted({*conditions.implied}.union(*(one.pairs for one in conditions.together))))
+
+    def _stretches(self, events: Mapping[str, Chosen]) -> tuple[list[tuple[float, float]], int]:
+        """The last stretches of time in which tuples are counted, the last one first, and how many events of each.
 
         What several events have to do with each other shows in those of one window: the denser they are sampled there,
-        the more tuples there are to count.
+        the more tuples there are to count; but one window may be unlike others. So a stretch is a window at least, and
+        so long that half of the variables have as many events as wanted. As many of them as samples reach back, up to
+        some, are asked no more pairs than one would be.
         """
+        most = min(_ALL_PAIRS, _SET_PAIRS * (1 + len(self._conditions.together))) // len(self._wanted)
         known = [chosen.end for chosen in events.values() if len(chosen)]
+        size = min(self._sampling.size, math.isqrt(most))
         if self._within is None or not known:
-            return events
-        reached = [float(ends[-size]) if len(ends) >= size else -math.inf for ends in known]
-        start = min(max(float(ends[-1]) for ends in known) - self._within, median_low(reached))
-        return {name: chosen.since(start) for name, chosen in events.items()}
+            return [(-math.inf, math.inf)], size
+        latest = max(float(ends[-1]) for ends in known)
+        first = min(float(ends[0]) for ends in known)
+        for number in (_STRETCHES, _STRETCHES // 2, 1):
+            some = min(self._sampling.size, math.isqrt(most // number))
+            reached = [float(ends[-some]) if len(ends) >= some else -math.inf for ends in known]
+            length = max(self._within, latest - median_low(reached))
+            if number == 1 or number * length <= _NEARLY * (latest - first):
+                break
+        return [(latest - (k + 1) * length, latest - k * length) for k in range(number)], some
 
-    def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]) -> AllPairs:
-        left, right, passes, ordered = self._sides(pair, conditions, events)
-        mark = self._arithmetic.mark
-        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered, mark=mark))
-        return asked if left is events[pair[0]] else asked.turned
+    def _ask_all_pairs(self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Rows]) -> AllPairs:
+        earlier, later, passes, ordered = self._sides(pair, conditions)
+        left, right, near = events[earlier], events[later], self._arithmetic.near
+        asked = AllPairs(*ask_all_pairs(left, right, passes, within=self._within, ordered=ordered, near=near))
+        return asked if earlier == pair[0] else asked.turned
 
     @cached_property
     def _triples_of(self) -> dict[tuple[str, ...], list[Triple]]:
@@ -147,14 +179,12 @@ class Asker:
         turned = (x, y) not in self._conditions.before and (y, x) in self._conditions.before
         return (y, x) if turned else (x, y)
 
-    def _sides(
-        self, pair: Pair, conditions: Sequence[Expression], events: Mapping[str, Chosen]
-    ) -> tuple[Chosen, Chosen, Passes, bool]:
-        """The events of a pair, the earlier ones first, what asks them, and whether they must come in that order."""
+    def _sides(self, pair: Pair, conditions: Sequence[Expression]) -> tuple[str, str, Passes, bool]:
+        """The variables of a pair, the earlier one first, what asks them, and whether they must come in that order."""
         earlier, later = self._in_order(*pair)
         first = previous(earlier) if earlier == later else earlier
 
         def passes(x: Chosen, y: Chosen) -> Mask:
             return self.all_pass(conditions, {first: x, later: y})
 
-        return events[earlier], events[later], passes, (earlier, later) in self._conditions.before
+        return earlier, later, passes, (earlier, later) in self._conditions.before

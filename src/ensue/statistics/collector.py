@@ -27,7 +27,7 @@ from ensue.statistics.histogram import ExponentialHistogram
 from ensue.statistics.rates import Rates, count_expired
 from ensue.statistics.sampling import Chosen, Floats, Mask, Sample, Sampling, WindowSample, draw, scatter
 from ensue.statistics.snapshot import Statistics
-from ensue.statistics.together import NUMPY, Arithmetic
+from ensue.statistics.together import NUMPY, Arithmetic, Tallies
 
 _FORMAT = 3
 _FIRST = 4096
@@ -39,7 +39,8 @@ _MORE = 8
 _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
-
+_BURST = 4.0
+"""For how many windows counts stand where events are slow and nothing else shows that the stream has changed."""
 _CHANGED, _SURELY = 0.25, 4.0
 """By what share of what is expected, and how many standard deviations more, a count of events must be off to tell that
 the stream has changed."""
@@ -149,6 +150,8 @@ class Collector:
         self._shares: _Shares | None = None
         self._implied: dict[Pair, Estimate] = {}
         self._together: dict[tuple[str, ...], Estimate] = {}
+        self._tallies: Tallies | None = None  # what these rest on, since the stream changed
+        self._tallied = 0  # when that was counted last
 
     def _shortest(self) -> float:
         assert self._reach is not None and self._within is not None
@@ -171,6 +174,8 @@ class Collector:
         least = self._within if surely else self._shortest()
         if just_now is not None and (self._turned is None or just_now - self._turned >= least):
             self._is_turning = True
+            if self._tallies is not None:  # events may also be slow in a burst, as there were others before
+                self._tallies = None if surely else self._tallies.fade(_BURST)
         start = latest - window + 1
         self._turned = start if self._turned is None else max(self._turned, start)
 
@@ -217,12 +222,13 @@ class Collector:
             is_asked = np.array([name in self._rates.counts for name in names])
             number = int(np.count_nonzero(is_asked[codes]))
             span = int(end[-1]) - int(end[0]) + 1
-            self._is_turning |= self._has_changed(codes, names, span)
+            if self._has_changed(codes, names, span):
+                self._is_turning, self._tallies = True, None
             least = self._reach.events * len(self._rates.counts)
             if self._other_since is not None:
                 self._fit_window(number, span, max(1, int(end[-1]) - self._other_since + 1), least)
                 self._since, self._turned, self._is_turning = 0, self._other_since, False
-                self._other_since = None
+                self._other_since = self._tallies = None
             elif self._is_turning:
                 self._fit_window(number, span, 1.0, least)
                 assert self._rates.window is not None
@@ -376,12 +382,21 @@ class Collector:
             self._settle()
             shares = self._shares = self._ask(now)
         if closely and not shares.is_close:
-            told = self._asker.ask_closely(shares.events, shares.pairs, shares.triples)
-            self._implied, self._together = told or (self._implied, self._together)
-            shares.is_close = True
+            self._look_closely(shares)
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
         asked = shares.local, shares.pairs, now, shares.triples
         return Statistics(covered, rates, *asked, self._implied, self._together)
+
+    def _look_closely(self, shares: _Shares) -> None:
+        """Count what conditions imply, and how often those of several events hold, and add it to what was before."""
+        counted = self._asker.count_closely(shares.events)
+        if counted is not None:
+            tallies, span = counted
+            if self._tallies is not None:
+                tallies = self._tallies.then(tallies, min(1.0, (shares.at - self._tallied) / span))
+            self._tallies, self._tallied = tallies, shares.at
+            self._implied, self._together = self._asker.tell_closely(tallies, shares.pairs, shares.triples)
+        shares.is_close = True
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
@@ -413,6 +428,7 @@ class Collector:
             "samples": {name: sample.dump() for name, sample in self._samples.items()},
             "implied": [[*pair, found.value] for pair, found in self._implied.items()],
             "together": [[list(names), found.value] for names, found in self._together.items()],
+            "tallies": None if self._tallies is None else [self._tallied, self._tallies.dump()],
         }
         if pool is None:
             return state, []
@@ -432,6 +448,7 @@ class Collector:
             chunks, events = int(state["chunks"]), int(state["events"])
             implied = {(x, y): Estimate(value) for x, y, value in state.get("implied", ())}
             together = {tuple(names): Estimate(value) for names, value in state.get("together", ())}
+            tallied, tallies = state.get("tallies") or (0, None)
             pool = None
             if any(map(len, samples.values())):
                 times, table = tables
@@ -444,6 +461,7 @@ class Collector:
         self._since = int(state.get("since", 0))
         self._turned, self._is_turning, self._other_since = (*state.get("turned", (None, False)), None)[:3]
         self._chunks, self._events, self._implied, self._together = chunks, events, implied, together
+        self._tallied, self._tallies = tallied, None if tallies is None else Tallies.load(tallies)
         self._pending, self._waiting, self._counted, self._shares = [], 0, 0, None
 
 

@@ -22,7 +22,7 @@ one that is taken up from a snapshot goes on as the one that made the snapshot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
@@ -121,14 +121,46 @@ class Chosen:
         """Those at these places among them."""
         return Chosen(self.sample, self.places[places])
 
-    def since(self, time: float) -> Chosen:
-        """Those that end after a time, if they are in order of it."""
-        return Chosen(self.sample, self.places[int(np.searchsorted(self.end, time, side="right")) :])
+    def in_rows(self, bounds: Sequence[tuple[float, float]], most: int) -> Rows:
+        """Those that end after one time and up to another, at most so many from all over, a row for each such stretch.
 
-    def thin(self, most: int) -> Chosen:
-        """At most so many of them, from all over."""
-        size = len(self.places)
-        return self if size <= most else self.take(np.arange(most) * size // most)
+        They are in order of time.
+        """
+        found = []
+        for start, stop in bounds:
+            first, last = np.searchsorted(self.end, (start, stop), side="right").tolist()
+            size = min(last - first, most)
+            found.append(self.places[first + np.arange(size) * (last - first) // max(size, 1)])
+        numbers = np.array(list(map(len, found)), dtype=np.int64)
+        places = np.zeros((len(found), max(1, int(numbers.max(initial=0)))), dtype=np.int64)
+        for row, own in zip(places, found, strict=True):
+            row[: len(own)] = own
+        return Rows(self.sample, places, numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Events of a sample in rows, a row for each stretch of time; the first `numbers[k]` places of it are of events."""
+
+    sample: Sample
+    places: Int64s
+    numbers: Int64s
+
+    @property
+    def down(self) -> Chosen:
+        """Each row as a column."""
+        return Chosen(self.sample, self.places[:, :, None])
+
+    @property
+    def across(self) -> Chosen:
+        """Each row as a row."""
+        return Chosen(self.sample, self.places[:, None, :])
+
+    @property
+    def are_events(self) -> Mask:
+        """Which places are of events."""
+        found: Mask = np.arange(self.places.shape[1]) < self.numbers[:, None]
+        return found
 
 
 Events: TypeAlias = Mapping[str, Chosen]
@@ -405,37 +437,39 @@ def _fit(one: Chosen, other: Chosen, within: float | None, ordered: bool) -> Mas
     return fits
 
 
-Mark: TypeAlias = Callable[[Int64s, Int64s, int], Mask]
-"""What marks stretches of places: `mark`, or a loop that is compiled."""
+Near: TypeAlias = Callable[[Rows, Rows, float, bool], Mask]
+"""Which moments could be in one match: `near`, or a loop that is compiled."""
 
 
-def mark(low: Int64s, high: Int64s, size: int) -> Mask:
-    """A row for each stretch from `low` to before `high`, in which these places are marked of as many as `size`."""
-    number = np.arange(size)
-    return (low[:, None] <= number) & (number < high[:, None])
+def near(left: Rows, right: Rows, within: float, ordered: bool) -> Mask:
+    """Of each row which pairs of two different events lie in one window, if `ordered` the left one first."""
+    return _fit(left.down, right.across, within, ordered) & _of_events(left, right)
+
+
+def _of_events(left: Rows, right: Rows) -> Mask:
+    return left.are_events[:, :, None] & right.are_events[:, None, :]
 
 
 def ask_all_pairs(
-    left: Chosen,
-    right: Chosen,
+    left: Rows,
+    right: Rows,
     passes: Passes,
     *,
     within: float | None = None,
     ordered: bool = False,
-    mark: Mark = mark,
+    near: Near = near,
 ) -> tuple[Mask, Mask]:
-    """Of all pairs, with a row for each left event: which could be in one match (see `ask_pairs`), and pass as well."""
-    one, other = Chosen(left.sample, left.places[:, None]), Chosen(right.sample, right.places[None, :])
+    """Of all pairs of each row: which could be in one match (see `ask_pairs`), and which pass as well.
+
+    There is a matrix for each row, with a row for each left event and a column for each right one.
+    """
+    one, other = left.down, right.across
     if left.sample.are_moments and right.sample.are_moments:
-        could = mark(*_reach(left, right, within, ordered), len(right))
-        if not ordered:
-            x, y = (side.sample.ids[side.places] for side in (left, right))
-            _, *same = np.intersect1d(x, y, assume_unique=True, return_indices=True)
-            could[tuple(same)] = False
+        could = near(left, right, math.inf if within is None else within, ordered)
     else:
-        could = _fit(one, other, within, ordered)
+        could = _fit(one, other, within, ordered) & _of_events(left, right)
     if np.count_nonzero(could) < ENOUGH_PAIRS:
-        could = _fit(one, other, None, False)
+        could = _fit(one, other, None, False) & _of_events(left, right)
     return could, could & passes(one, other)
 
 

@@ -5,48 +5,54 @@ hardly any c is larger still. So all pairs of some sampled events are asked. Whe
 that pass all of them are counted without making one: each event counts the tuples that end in it, pair by pair, as one
 counts the paths of a graph by products of matrices. A few hundred events of each variable make so many tuples that also
 what one in 10^12 passes is counted. What passes still more rarely is taken from what is known of its parts.
+
+Tuples come in bursts: one extreme event may be in more of them than all others of its window together. So they are
+counted in several windows, each of which says as much as any other, and what was counted before stays in the mean.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ensue.statistics.conditions import Pair, Together
-from ensue.statistics.estimates import Estimate, share
-from ensue.statistics.sampling import Mark, Mask, mark
+from ensue.statistics.estimates import share
+from ensue.statistics.sampling import Floats, Mask, Near, near
 
 _TOLD = 1.0
 """So many tuples that pass are added to those that were counted, of as many as it takes by what is known of parts."""
+MOST_WINDOWS = 32.0
+"""Of how many windows it is the mean at most: as new ones come, those before count less."""
 
 Counts: TypeAlias = npt.NDArray[np.float32]
 Pairs: TypeAlias = frozenset[Pair]
 
 
 def tally(pairs: Mask) -> tuple[Counts, Counts]:
-    """How many pairs the event of each row is in, and that of each column."""
-    return np.count_nonzero(pairs, axis=1).astype(np.float32), np.count_nonzero(pairs, axis=0).astype(np.float32)
+    """How many pairs the event of each row is in, and that of each column; of each window."""
+    return np.count_nonzero(pairs, axis=2).astype(np.float32), np.count_nonzero(pairs, axis=1).astype(np.float32)
 
 
 def extend(counts: Counts, pairs: Mask) -> Counts:
     """From how many tuples end in each event of a variable, and which pairs it is in, how many end in another's events.
 
-    That is the product of the two matrices: of the counts there may be several rows.
+    That is the product of the two matrices of each window: of the counts there may be several rows.
     """
-    found: Counts = counts @ pairs.astype(np.float32)
+    found: Counts = np.einsum("rks,kst->rkt", counts, pairs.astype(np.float32))
     return found
 
 
 class Arithmetic(NamedTuple):
     """What tuples are counted with: NumPy, or loops that are compiled."""
 
-    mark: Mark = mark
+    near: Near = near
     tally: Callable[[Mask], tuple[Counts, Counts]] = tally
     extend: Callable[[Counts, Mask], Counts] = extend
 
@@ -57,32 +63,119 @@ NUMPY = Arithmetic()
 class AllPairs(NamedTuple):
     """Which pairs of two variables could be in one match, and which pass the conditions between them as well.
 
-    There is a row for each event of the first variable and a column for each of the second.
+    There is a matrix for each window, with a row for each event of the first variable and a column for each of the
+    second.
     """
 
     could: Mask
     passed: Mask
 
     @property
-    def share(self) -> Estimate:
-        """The share of those that could be in one match that pass, as if pairs had nothing to do with each other."""
-        return share(float(np.count_nonzero(self.passed)), float(np.count_nonzero(self.could)))
-
-    @property
     def turned(self) -> AllPairs:
         """The same with the variables in the other order."""
-        return AllPairs(self.could.T, self.passed.T)
+        return AllPairs(self.could.swapaxes(1, 2), self.passed.swapaxes(1, 2))
 
 
-def estimate_together(
-    sets: Iterable[Together], asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic = NUMPY
-) -> dict[tuple[str, ...], float]:
-    """The share of each set's tuples, of those that could be in one match, that pass all that is asked of its pairs."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Tallies:
+    """Of tuples over pairs of variables that hang together: the share of those that could be in one match that pass.
+
+    All are arrays with a number for each such set of pairs: the mean share of `windows` windows, how many tuples that
+    pass have been `found`, and of how many that could that was (`seen`).
+    """
+
+    windows: Floats
+    shares: Floats
+    found: Floats
+    seen: Floats
+
+    @classmethod
+    def of(cls, seen: Floats, found: Floats) -> Tallies:
+        """From the numbers of each window, a row for each: one with few tuples says less, one with many not more."""
+        weights = np.minimum(seen, seen.mean(axis=0))
+        total = weights.sum(axis=0)
+        sums = (weights * found / np.maximum(seen, 1.0)).sum(axis=0)
+        shares = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+        return cls((seen > 0).sum(axis=0).astype(np.float64), shares, found.sum(axis=0), seen.sum(axis=0))
+
+    def fade(self, most: float) -> Tallies:
+        """The same as if it were of no more than so many windows."""
+        return self._scaled(np.minimum(1.0, most / np.maximum(self.windows, 1.0)))
+
+    def then(self, later: Tallies, fresh: float) -> Tallies:
+        """These and later ones, of which a share is of windows that are not among these."""
+        before, after = self.fade(MOST_WINDOWS), later._scaled(np.float64(fresh))
+        windows = before.windows + after.windows
+        sums = before.windows * before.shares + after.windows * after.shares
+        shares = np.divide(sums, windows, out=np.zeros_like(sums), where=windows > 0)
+        return Tallies(windows, shares, before.found + after.found, before.seen + after.seen)
+
+    def _scaled(self, factor: Any) -> Tallies:
+        return Tallies(self.windows * factor, self.shares, self.found * factor, self.seen * factor)
+
+    def number(self, place: int) -> tuple[float, float]:
+        """How many tuples pass, and of how many, as if all windows had been as dense."""
+        found, mean = float(self.found[place]), float(self.shares[place])
+        return (found, found / mean) if found > 0 and mean > 0 else (0.0, float(self.seen[place]))
+
+    def dump(self) -> list[list[float]]:
+        """As data that JSON can hold."""
+        return [one.tolist() for one in (self.windows, self.shares, self.found, self.seen)]
+
+    @classmethod
+    def load(cls, data: Sequence[Sequence[float]]) -> Tallies:
+        """What `dump` gave."""
+        return cls(*(np.array(one, dtype=np.float64) for one in data))
+
+
+def count_tuples(sets: Sequence[Together], asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic = NUMPY) -> Tallies:
+    """Count what each estimate rests on: pairs, and all that hangs together in the sets."""
     counting = _Counting(asked, arithmetic)
-    sets = list(sets)
-    for pair, end, steps in _in_turn(frozenset(one.pairs for one in sets)):
+    for pair, end, steps in _in_turn(_pairs_of(sets)):
         counting.add(pair, end, steps)
-    return {one.names: math.prod(counting.shares[part] for part in _parts(one.pairs)) for one in sets}
+    order = _places(_pairs_of(sets), tuple(sorted(asked)))
+    seen, found = (np.array([counting.numbers[part][k] for part in order], np.float64).T for k in range(2))
+    return Tallies.of(seen, found)
+
+
+def estimate_pairs(sets: Sequence[Together], wanted: Iterable[Pair], tallies: Tallies) -> dict[Pairs, float]:
+    """The share of pairs that pass, and of all tuples over several pairs that hang together in the sets."""
+    places = _places(_pairs_of(sets), tuple(sorted(wanted)))
+    shares: dict[Pairs, float] = {frozenset(): 1.0}
+    for part, place in places.items():
+        if len(part) == 1:
+            shares[part] = share(*tallies.number(place)).value
+    for pair, _, steps in _in_turn(_pairs_of(sets)):
+        for step in steps:
+            found, seen = tallies.number(places[step.part])
+            shares[step.part] = (found + _TOLD) / (seen + _TOLD / _expect(shares, step, pair))
+    return shares
+
+
+def estimate_together(sets: Sequence[Together], shares: Mapping[Pairs, float]) -> dict[tuple[str, ...], float]:
+    """The share of each set's tuples, of those that could be in one match, that pass all that is asked of its pairs."""
+    return {one.names: math.prod(shares[part] for part in _parts(one.pairs)) for one in sets}
+
+
+def _expect(shares: Mapping[Pairs, float], step: _Step, pair: Pair) -> float:
+    """The share that passes by what is known of parts, as if its first and last pair had only these in common."""
+    rest, other, both = map(shares.get, step[1:])
+    assert rest is not None
+    if other is None or both is None:
+        return rest * shares[frozenset((pair,))]
+    return rest * other / both
+
+
+def _pairs_of(sets: Iterable[Together]) -> frozenset[Pairs]:
+    return frozenset(one.pairs for one in sets)
+
+
+@lru_cache(maxsize=64)
+def _places(sets: frozenset[Pairs], wanted: tuple[Pair, ...]) -> dict[Pairs, int]:
+    """Where the numbers of what is counted stand in `Tallies`: of each pair, and of what hangs together, in turn."""
+    parts = [frozenset((pair,)) for pair in wanted]
+    parts += [step.part for _, _, steps in _in_turn(sets) for step in steps]
+    return {part: place for place, part in enumerate(parts)}
 
 
 class _Step(NamedTuple):
@@ -127,12 +220,15 @@ class _Counting:
         self._asked = asked
         self._arithmetic = arithmetic
         self._matrices: dict[tuple[Pair, str], list[Mask]] = {}
-        self.shares: dict[Pairs, float] = {frozenset(): 1.0}  # of the tuples that could, those that pass
+        self.numbers: dict[Pairs, list[Floats]] = {}  # of the tuples that could and that pass, for each window
         self._ends: dict[tuple[Pairs, str], Sequence[Counts]] = {}  # for each event of a variable at an end
         for pair, matrices in asked.items():
             one = frozenset((pair,))
-            self.shares[one] = matrices.share.value
-            tallies = [arithmetic.tally(m) if m.flags.c_contiguous else arithmetic.tally(m.T)[::-1] for m in matrices]
+            tallies = [
+                arithmetic.tally(m) if m.flags.c_contiguous else arithmetic.tally(m.swapaxes(1, 2))[::-1]
+                for m in matrices
+            ]
+            self.numbers[one] = [rows.sum(axis=1, dtype=np.float64) for rows, _ in tallies]
             for name, counts in zip(pair, zip(*tallies, strict=True), strict=True):
                 self._ends[one, name] = counts
 
@@ -140,26 +236,18 @@ class _Counting:
         """Count what ends with one variable of one and the same pair; what is left without it has been counted."""
         middle = pair[pair[0] == end]
         counted = [self._count(step.rest, middle) for step in steps]
-        before = (np.concatenate(side).reshape(len(steps), -1) for side in zip(*counted, strict=True))
+        before = (np.stack(side) for side in zip(*counted, strict=True))
         could, passed = map(self._arithmetic.extend, before, self._ending(pair, end))
-        numbers = could.sum(axis=1).tolist(), passed.sum(axis=1).tolist()
+        numbers = could.sum(axis=2, dtype=np.float64), passed.sum(axis=2, dtype=np.float64)
         for step, *counts, seen, found in zip(steps, could, passed, *numbers, strict=True):
-            self.shares[step.part] = (found + _TOLD) / (seen + _TOLD / self._expect(step, pair))
+            self.numbers[step.part] = [seen, found]
             self._ends[step.part, end] = counts
-
-    def _expect(self, step: _Step, pair: Pair) -> float:
-        """The share that passes by what is known of parts, as if its first and last pair had only these in common."""
-        rest, other, both = map(self.shares.get, step[1:])
-        assert rest is not None
-        if other is None or both is None:
-            return rest * self.shares[frozenset((pair,))]
-        return rest * other / both
 
     def _count(self, pairs: Pairs, name: str) -> Sequence[Counts]:
         """For each event of a variable the tuples that it is in."""
         found = self._ends.get((pairs, name))
         if found is None:  # it is in their midst
-            found = [np.ones(1, np.float32)] * 2
+            found = [np.ones((1, 1), np.float32)] * 2
             for pair in sorted(pair for pair in pairs if name in pair):
                 other = pair[pair[0] == name]
                 ways = self._ends[frozenset((pair,)), name]

@@ -9,41 +9,54 @@ from ensue.runtime.kernels.compiled import kernel
 
 @kernel
 def compare(rows, columns, order, is_not):  # type: ignore[no-untyped-def]
-    """Which values of rows are less (order -1) than those of columns, equal (0) or greater (1); or which are not."""
-    found = np.empty((len(rows), len(columns)), np.bool_)
-    for row in range(len(rows)):
-        value = rows[row]
-        if order < 0:
-            for column in range(len(columns)):
-                found[row, column] = (value < columns[column]) != is_not
-        elif order > 0:
-            for column in range(len(columns)):
-                found[row, column] = (value > columns[column]) != is_not
-        else:
-            for column in range(len(columns)):
-                found[row, column] = (value == columns[column]) != is_not
+    """Which values of rows are less (order -1) than those of columns, equal (0) or greater (1); or which are not.
+
+    There is a matrix for each row of both.
+    """
+    found = np.empty((*rows.shape, columns.shape[1]), np.bool_)
+    for k in range(len(rows)):
+        for row in range(rows.shape[1]):
+            value = rows[k, row]
+            if order < 0:
+                for column in range(columns.shape[1]):
+                    found[k, row, column] = (value < columns[k, column]) != is_not
+            elif order > 0:
+                for column in range(columns.shape[1]):
+                    found[k, row, column] = (value > columns[k, column]) != is_not
+            else:
+                for column in range(columns.shape[1]):
+                    found[k, row, column] = (value == columns[k, column]) != is_not
     return found
 
 
 @kernel
-def mark(low, high, size):  # type: ignore[no-untyped-def]
-    """`ensue.statistics.sampling.mark`."""
-    found = np.zeros((len(low), size), np.bool_)
-    for row in range(len(low)):
-        found[row, low[row] : high[row]] = True
+def near(left, right, left_ids, right_ids, left_numbers, right_numbers, within, ordered):  # type: ignore[no-untyped-def]
+    """`ensue.statistics.sampling.near`, of times and numbers of events."""
+    found = np.zeros((*left.shape, right.shape[1]), np.bool_)
+    for k in range(len(left)):
+        for row in range(left_numbers[k]):
+            for column in range(right_numbers[k]):
+                gap = right[k, column] - left[k, row]
+                if ordered:
+                    found[k, row, column] = (gap > 0) & (gap < within)
+                else:
+                    is_other = left_ids[k, row] != right_ids[k, column]
+                    found[k, row, column] = is_other & (gap < within) & (-gap < within)
     return found
 
 
 @kernel
 def tally(pairs):  # type: ignore[no-untyped-def]
     """`ensue.statistics.together.tally`."""
-    rows, columns = np.zeros(pairs.shape[0], np.float32), np.zeros(pairs.shape[1], np.float32)
-    for row in range(pairs.shape[0]):
-        number = 0
-        for column in range(pairs.shape[1]):
-            number += pairs[row, column]
-            columns[column] += np.float32(pairs[row, column])
-        rows[row] = number
+    windows, size, other_size = pairs.shape
+    rows, columns = np.zeros((windows, size), np.float32), np.zeros((windows, other_size), np.float32)
+    for k in range(windows):
+        for row in range(size):
+            number = 0
+            for column in range(other_size):
+                number += pairs[k, row, column]
+                columns[k, column] += np.float32(pairs[k, row, column])
+            rows[k, row] = number
     return rows, columns
 
 
@@ -53,12 +66,13 @@ def extend(counts, pairs):  # type: ignore[no-untyped-def]
 
     NumPy's own would start threads, and take the processor from others for a product of so small matrices.
     """
-    rows, size = counts.shape
-    found = np.zeros((rows, pairs.shape[1]), np.float32)
+    rows, windows, size = counts.shape
+    found = np.zeros((rows, windows, pairs.shape[2]), np.float32)
     for row in range(rows):
-        for place in range(size):
-            count = counts[row, place]
-            if count != 0:
-                for other in range(pairs.shape[1]):
-                    found[row, other] += count * np.float32(pairs[place, other])
+        for k in range(windows):
+            for place in range(size):
+                count = counts[row, k, place]
+                if count != 0:
+                    for other in range(pairs.shape[2]):
+                        found[row, k, other] += count * np.float32(pairs[k, place, other])
     return found
