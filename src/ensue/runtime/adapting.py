@@ -27,6 +27,8 @@ from ensue.planning.invariants import Violation
 from ensue.planning.objectives import Prospect
 from ensue.planning.plan import Plan
 from ensue.runtime.adaptation import Adaptation, pace_of
+from ensue.runtime.cadence import Unevenness
+from ensue.runtime.doubts import Doubts
 from ensue.runtime.exploring import Explorer, Found
 from ensue.runtime.journal import Entry
 from ensue.runtime.lanes import Method, Swapped
@@ -111,13 +113,15 @@ class Replanner:
         slower: float = 0.0,
         worked: float = 0.0,
         is_settling: bool = False,
+        doubt: Callable[[], Doubts] = Doubts,
     ) -> Entry | None:
         """Ask whether what is known of the stream calls for another plan; make it, and let it take over.
 
         `look` gives what is known by now, and what of it planners work on, of each branch; closely, if it is planned.
         Costs may be wrong: if plans can be tried, it is planned anew, whatever the decisions say, where events have
         become `slower`, by that factor, and now and then, as often as the seconds `worked` allow. So are all branches
-        if it `is_settling`: the plan was made too early to know what decisions rest on.
+        if it `is_settling`: the plan was made too early to know what decisions rest on. `doubt` says how sure costs and
+        races are.
         """
         started = time.thread_time()
         self.checks += 1
@@ -129,7 +133,7 @@ class Replanner:
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
         again = None
         if try_plans is not None:
-            again = self._explorer.look(self.plan, self.checks, slower, worked)
+            again = self._explorer.look(self.plan, self.checks, slower, worked, doubt().windows)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
         if is_settling:
@@ -146,20 +150,20 @@ class Replanner:
         closer = time.thread_time()
         self.spent.watching += closer - decided
         self._prospect = self._aim.prospect(figures)
-        return self._plan_anew(self._known, self._prospect, reasons, again, swap, try_plans, closer)
+        return self._plan_anew(self._known, self._prospect, reasons, again, swap, try_plans, doubt, closer)
 
     @property
     def has_untried(self) -> bool:
         """Whether there are plans that are worth while trying before the next check."""
         return self.adaptation.tries and self._prospect is not None and self._explorer.has_untried
 
-    def try_more(self, swap: Replace, try_plans: Try, worked: float) -> Entry | None:
+    def try_more(self, swap: Replace, try_plans: Try, worked: float, doubt: Callable[[], Doubts]) -> Entry | None:
         """Try more plans, by what was known when it was planned last."""
         again = self._explorer.look(self.plan, self.checks, 0.0, worked)
         if again is None or self._known is None or self._prospect is None:
             return None
         nothing = [None for _ in self._prospect.figures]
-        return self._plan_anew(self._known, self._prospect, nothing, again, swap, try_plans, time.thread_time())
+        return self._plan_anew(self._known, self._prospect, nothing, again, swap, try_plans, doubt, time.thread_time())
 
     def _plan_anew(
         self,
@@ -169,6 +173,7 @@ class Replanner:
         again: Reason | None,
         swap: Replace,
         try_plans: Try | None,
+        doubt: Callable[[], Doubts],
         started: float,
     ) -> Entry | None:
         """Plan the branches for which there is a reason; let the plan take over if it is better.
@@ -187,7 +192,7 @@ class Replanner:
         asked = new if is_promising and new != old else None
         others_wait = asked is None and again is None and all(one in (None, _DISPUTED) for one in reasons)
         if try_plans is not None and not others_wait:
-            about = self._aim, prospect, old, asked, self.checks, try_plans
+            about = self._aim, prospect, old, asked, self.checks, try_plans, doubt()
             found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time()
         shown = new if found is None else found.plan
@@ -331,6 +336,7 @@ class Adapter(Replanner):
         slower: float = 0.0,
         worked: float = 0.0,
         is_settling: bool = False,
+        unevenness: Unevenness | None = None,
     ) -> Entry | None:
         """Ask whether the stream calls for another plan, once the events before that number have been looked at."""
         recent = self.watcher.recent(rows, next_event) if self.adaptation.tries else None
@@ -342,16 +348,31 @@ class Adapter(Replanner):
         if slower:
             self.watcher.turn(just_now=True)
         tries = None if recent is None else partial(try_plans, recent)
-        entry = self.consider(look, swap, tries, slower=slower, worked=worked, is_settling=is_settling)
+        doubt = partial(self._doubt, unevenness)
+        entry = self.consider(look, swap, tries, slower=slower, worked=worked, is_settling=is_settling, doubt=doubt)
         if entry is not None and entry.replaced:
             self.watcher.turn()
         return entry
 
     def explore(
-        self, rows: RowStore, next_event: int, swap: Replace, try_plans: TryOn, *, worked: float
+        self,
+        rows: RowStore,
+        next_event: int,
+        swap: Replace,
+        try_plans: TryOn,
+        *,
+        worked: float,
+        unevenness: Unevenness | None = None,
     ) -> Entry | None:
         """Try the plans that were left when it was planned, on the events before that number."""
-        return self.try_more(swap, partial(try_plans, self.watcher.recent(rows, next_event)), worked)
+        recent = partial(try_plans, self.watcher.recent(rows, next_event))
+        return self.try_more(swap, recent, worked, partial(self._doubt, unevenness))
+
+    def _doubt(self, unevenness: Unevenness | None) -> Doubts:
+        """How sure costs and races are by now."""
+        events = float(max(1, self.watcher.window_events))
+        bursts = (unevenness or Unevenness()).over(events)
+        return Doubts(self.watcher.windows, events, bursts)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

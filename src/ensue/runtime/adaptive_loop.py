@@ -173,13 +173,14 @@ class AdaptiveLoop:
         before = self.spent
         assert self.adaptation is not None
         is_free = self.adaptation.every is None and self.adaptation.method == "auto"
-        is_try = self._cadence.is_try
+        is_try, unevenness = self._cadence.is_try, self._cadence.unevenness
         for name, adapter in ready.items():
             ways = partial(swap, name, self.event_seconds if is_free else None), try_plans(name)
             if is_try:
-                entry = adapter.explore(rows, next_event, *ways, worked=worked)
+                entry = adapter.explore(rows, next_event, *ways, worked=worked, unevenness=unevenness)
             else:
-                entry = adapter.check(rows, next_event, *ways, slower=slower, worked=worked, is_settling=is_settling)
+                told = partial(adapter.check, slower=slower, worked=worked, is_settling=is_settling)
+                entry = told(rows, next_event, *ways, unevenness=unevenness)
             if entry is not None:
                 entries.append(entry)
         trying = self.spent.trying - before.trying

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
 from typing import Any
 
 _FIRST_CHECK, _URGENT_CHECK = 2048, 256
@@ -42,6 +43,41 @@ _SAVED, _OWED, _SAVING = 4.0, -1.0, 1.5
 """How many checks may be saved up for when the stream is seen to have changed, how many may be owed by others that came
 before their time, and from how many times the budget: where it changes all the time, plans cannot follow for nothing.
 """
+_USUAL_STRETCHES, _USUAL_SQUARES = 4.0, 0.25
+"""Before it is known how uneven events are, so many stretches count of which times differ so much: the square of a
+standard deviation, by that of the mean."""
+
+
+@dataclass(slots=True)
+class Unevenness:
+    """How much stretches of events differ in what an event takes: sums over those since a plan took over.
+
+    Of the events, the seconds that they took, and the squares of these by the events of each stretch.
+    """
+
+    stretches: int = 0
+    events: float = 0.0
+    seconds: float = 0.0
+    squares: float = 0.0
+
+    def add(self, events: int, seconds: float) -> None:
+        """Count a stretch of events."""
+        self.stretches += 1
+        self.events += events
+        self.seconds += seconds
+        self.squares += seconds * seconds / events
+
+    def over(self, events: float) -> float:
+        """The variance of the logarithm of what an event takes from one stretch to another, times a stretch's events.
+
+        What comes in a burst comes within a window, of so many events, so that shorter stretches tell no more. Of few
+        of them not much is known.
+        """
+        number, squares = float(self.stretches), 0.0
+        if self.stretches and self.seconds > 0:
+            squares = max(0.0, self.squares * self.events / self.seconds**2 - 1.0)
+        squares = (number * squares + _USUAL_STRETCHES * _USUAL_SQUARES) / (number + _USUAL_STRETCHES)
+        return math.log1p(squares) * max(events, self.events / max(number, 1.0))
 
 
 class Cadence:
@@ -89,6 +125,7 @@ class Cadence:
         self._excess = 0.0  # seconds that events have lately taken longer than they may
         self._mark = (0, 0.0)  # since when: an event's number, and what had been worked then
         self._seen = (0, self._since)  # an event's number, and the clock then
+        self.unevenness = Unevenness()
         self._glance = -math.inf  # what the clock shows when a batch is to be glanced at again
         self.is_glance = False  # the batch that was asked for last is one to be glanced at
         self.is_try = False  # what is due is not a check, but only to try plans
@@ -112,6 +149,7 @@ class Cadence:
     def turn(self) -> None:
         """The stream is seen to have changed: if events are slow, that is why."""
         self._is_other = True
+        self.unevenness = Unevenness()
 
     def want(self, number: int) -> None:
         """Let a check come before the event of that number: then enough will be known of what has changed."""
@@ -162,6 +200,8 @@ class Cadence:
         (seen, before), now = self._seen, self._clock()
         worked = self._worked + now - self._since
         self._seen = (number, now)
+        if number > seen:
+            self.unevenness.add(number - seen, now - before)
         if self._pace:
             if worked > self._limit and worked < self._pace * (number - self._last):
                 self._pace = worked / (number - self._last)  # another plan, or another stream, is quicker
@@ -232,6 +272,8 @@ class Cadence:
     def tried(self, next_event: int, seconds: float, *, found: bool, more: bool) -> None:
         """Note that plans have been tried between two checks, what that took, and whether there are more to try."""
         worked, self._due = self._working() if self._due is None else self._due, None
+        if found:
+            self.unevenness = Unevenness()
         self._count_try(seconds, worked, found=found, more=more)
         self._plan_next(next_event, worked)
 
@@ -267,6 +309,8 @@ class Cadence:
         plan may still be made when more is known.
         """
         worked, self._due = self._working() if self._due is None else self._due, None
+        if found:
+            self.unevenness = Unevenness()
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
@@ -317,6 +361,7 @@ class Cadence:
         state |= {"wanted": self._wanted, "settles": self._settles}
         state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
         state |= {"saved": self._saved, "idle": self._idle, "following": self._following, "calls": self._calls}
+        state |= {"unevenness": list(astuple(self.unevenness))}
         trying = None if self._try_wait == math.inf else self._try_wait
         state |= {"trying": trying, "tries": self._tries, "try_cost": self._try_cost}
         return state | {"worked": self._working(), "before": self._before, "cost": self._cost, "pace": self._pace}
@@ -332,6 +377,7 @@ class Cadence:
         self._settles, self._saved = state.get("settles", self._wanted is not None), state.get("saved", _SAVED)
         waiting, self._tries = state.get("trying"), state.get("tries", 0)
         self._try_wait, self._try_cost = math.inf if waiting is None else waiting, state.get("try_cost", _FIRST_TRY)
+        self.unevenness = Unevenness(*state.get("unevenness", ()))
         self._since = self._clock()
         self._excess, self._is_other = state.get("excess", 0.0), state.get("other", False)
         number, worked = state.get("mark", (next_event, self._worked))

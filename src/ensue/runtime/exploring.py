@@ -7,7 +7,6 @@ share of the time.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,8 @@ from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
 from ensue.planning.objectives import Objective, Prospect
 from ensue.planning.plan import Plan, dump_plan, load_plan
-from ensue.runtime.trying import Race
+from ensue.runtime.doubts import Doubts
+from ensue.runtime.trying import TRIED, Race
 from ensue.runtime.verdicts import Verdicts
 
 _SLOW = Always("events have become slow")
@@ -27,12 +27,13 @@ _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.01
 """Seconds that races may take of which nothing comes: so many, and a share of the time in kernels; more if slow."""
-_WORTH, _FORMER_WORTH, _MISSED = 1.25, 4.0, 0.8
-"""How many times as much as others a plan may cost to be worth while trying; if it was in use before; and if there is
-no time for it."""
-_AHEAD, _ALIKE, _STRONGLY = 0.75, 1.05, 0.5
-"""How many times as long as the plan in use one may take to be ahead in a race that ended too early, or to be as quick;
-and how many times as much it may cost if statistics speak for it strongly."""
+_MISSED = 0.9
+"""How many times as much as others a plan may cost to be worth while trying if there is no time for it, or races tell
+little."""
+_SAVED = 0.03
+"""The share of the time that a plan has to save, by what costs and a race say."""
+_NEW_STREAM = 2.0
+"""Of how many windows costs are where nothing that was known of plans before tells anything."""
 _FIRST = 0.2
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
@@ -42,7 +43,8 @@ class Found:
     """What races have shown.
 
     `plan` is the one to use from now on, `ratio` how many times as long as the one in use until now it took; if that
-    stays, both are of the best of the others. `planned` is the ratio of the plan that statistics speak for.
+    stays, both are of the best of the others. `planned` is how many times as long the plan that statistics speak for
+    takes, by these and the race.
     """
 
     plan: Plan
@@ -62,9 +64,12 @@ class Explorer:
         self._is_free = False  # there is time for more than what statistics speak for
         self._start: float | None = _FIRST  # seconds of work before it explores by itself; None: it is done
 
-    def look(self, used: Plan, check: int, slower: float, worked: float) -> Reason | None:
-        """Why to try other plans at a check, if there is a reason: events are so many times `slower`, or it is time."""
-        if slower and not self._is_slow:
+    def look(self, used: Plan, check: int, slower: float, worked: float, windows: float = 0.0) -> Reason | None:
+        """Why to try other plans at a check, if there is a reason: events are so many times `slower`, or it is time.
+
+        What is known of the stream is of so many `windows`.
+        """
+        if slower and not self._is_slow and windows < _NEW_STREAM:
             self._verdicts.forget()  # of another stream, as it were
         self._is_slow = slower > 0
         self._is_free = self._wasted <= (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
@@ -93,6 +98,7 @@ class Explorer:
         new: Plan | None,
         check: int,
         race: Callable[[Sequence[Plan]], Race | None],
+        doubts: Doubts,
         *,
         is_asked: bool,
     ) -> Found | None:
@@ -102,25 +108,25 @@ class Explorer:
         for it, is tried in any case. None if there is nothing to try, or that tells nothing.
         """
         started = time.thread_time()
-        rank = prospect.rank
         rivals = [] if new is None else [new]
         about = aim, prospect, used, new or used, check
-        if self._is_free and (rivals or is_asked):
-            rivals += self._others(*about, _RACED - len(rivals))
+        if self._is_free and (rivals or is_asked) and doubts.tells(TRIED):
+            rivals += self._others(*about, _RACED - len(rivals), doubts.plausible)
         else:
-            rivals += self._others(*about, 1, worth=_MISSED)
+            rivals += self._others(*about, 1, _MISSED)
         plans = [used, *rivals]
         told = race(plans) if rivals else None
         if told is None:
             return None
-        first = told.first
-        if not first:
-            first = _trust(rank, plans, told, 0 if new is None else 1)
-        self._note(rank, plans, told, first, check)
+        expected = [_share(prospect.rank(plan), prospect.rank(used)) for plan in plans]
+        taken = [doubts.weigh(one, told.ratio(k), told) for k, one in enumerate(expected)]
+        first = taken.index(min(taken))
+        first = first if taken[first] <= 1.0 - _SAVED else 0
+        self._note(plans, expected, taken, first, check)
         if not first:
             self._wasted += time.thread_time() - started
         shown = first or told.best_other
-        return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else told.ratio(1))
+        return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else taken[1])
 
     def _others(
         self,
@@ -130,50 +136,42 @@ class Explorer:
         base: Plan,
         check: int,
         most: int,
-        *,
-        worth: float | None = None,
+        worth: float,
     ) -> list[Plan]:
-        """At most so many plans to try beside others, but for those that were slower of late.
+        """At most so many plans to try beside others, but for those that were slower of late, the cheapest first.
 
-        First the ones in use before, then those that differ in one branch from `base`, which is tried too, if they cost
-        little more by statistics; if events are slow, which nothing may explain, whatever they cost. If it is said how
-        many times as much they may cost to be `worth` it, only such plans.
+        These are the ones in use before, and those that differ in one branch from `base`, which is tried too; if they
+        cost no more than so many times as much as both.
         """
-        made = {}
+        made = {outline_of(plan): plan for plan in self._former.values()}
         rank = prospect.rank
         for k, (one, trees) in enumerate(zip(prospect.figures, prospect.trees, strict=True)):
             near = map(aim.ready, aim.near(one, aim.bare(base.trees[k])))
             for tree in (*trees, *near):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
                 made[outline_of(plan)] = plan
-        cheapest = sorted(made.values(), key=rank)
         mine = outline_of(used)
-        least = min(rank(used), rank(base))
-        former: list[Plan] = []
-        if worth is None:
-            enough = (math.inf if self._is_slow else _FORMER_WORTH) * least
-            former = [plan for plan in reversed(self._former.values()) if rank(plan) <= enough]
-        enough = (worth or (math.inf if self._is_slow else _WORTH)) * least
-        found: dict[str, Plan] = {}
-        for plan in (*former, *(plan for plan in cheapest if rank(plan) <= enough)):
-            found.setdefault(outline_of(plan), plan)
+        enough = worth * min(rank(used), rank(base))
         new = [
             plan
-            for shape, plan in found.items()
-            if shape not in (mine, outline_of(base)) and self._verdicts.is_open(mine, shape, check)
+            for shape, plan in made.items()
+            if shape not in (mine, outline_of(base))
+            and rank(plan) <= enough
+            and self._verdicts.is_open(mine, shape, check)
         ]
-        if worth is None:
+        if worth > 1.0:
             self._start = None if len(new) <= most else 0.0  # as soon as there is time
-        return new[:most]
+        return sorted(new, key=rank)[:most]
 
-    def _note(self, rank: Callable[[Plan], float], plans: Sequence[Plan], race: Race, first: int, check: int) -> None:
-        """Remember what a race has told of plans beside the one that is in use from now on."""
-        used, times = plans[first], race.times[first]
-        own = rank(used)
-        for plan, one in zip(plans, race.times, strict=True):
-            if plan != used:
-                expected = rank(plan) / own if own > 0 else 1.0  # 0: no event of it has come yet
-                self._verdicts.add(outline_of(used), outline_of(plan), one / times, expected, check)
+    def _note(
+        self, plans: Sequence[Plan], expected: Sequence[float], taken: Sequence[float], first: int, check: int
+    ) -> None:
+        """Remember what was expected and is thought of plans beside the one that is in use from now on."""
+        used = outline_of(plans[first])
+        for k, plan in enumerate(plans):
+            if k != first:
+                about = _share(taken[k], taken[first]), _share(expected[k], expected[first])
+                self._verdicts.add(used, outline_of(plan), *about, check)
 
     def note_former(self, plan: Plan) -> None:
         """A plan has been replaced: what is like the new one has not been tried."""
@@ -205,22 +203,6 @@ class Explorer:
         return found
 
 
-def _trust(rank: Callable[[Plan], float], plans: Sequence[Plan], told: Race, new: int) -> int:
-    """The plan to take after a race that none has won, 0 if that in use, the first one, stays.
-
-    If it ended before it was clear, that is the quickest of those that statistics speak for, as for number `new`, if
-    nothing speaks against it; or one that was ahead, if statistics do not speak against that. If all were alike, it is
-    one that statistics speak for strongly: what makes the difference may not have come in the events of the race.
-    """
-    own = rank(plans[0])
-
-    def allowed(number: int) -> float:
-        cost = rank(plans[number])
-        if not told.is_early:
-            return _ALIKE if cost <= _STRONGLY * own else 0.0
-        if number == new or cost <= _MISSED * own:
-            return 1.0
-        return _AHEAD if cost <= own else 0.0
-
-    trusted = [k for k in range(1, len(plans)) if told.ratio(k) <= allowed(k)]
-    return min(trusted, key=told.times.__getitem__, default=0)
+def _share(one: float, other: float) -> float:
+    """How many times as much one is as another; 1 if that is nothing: no event of it has come yet."""
+    return one / other if other > 0 else 1.0

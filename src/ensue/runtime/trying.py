@@ -19,15 +19,17 @@ from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.preparing import Reading
 from ensue.runtime.strings import StringTable
 
+TRIED = 8192
+"""How many of the last events plans are tried on, after a window that fills their states."""
 _FIRST, _LARGEST = 128, 2048
 """Events of the first part, and of the largest; each is twice as long as the one before, or half if that was slow."""
 _PATIENCE = 1e-2
 """Seconds that a plan may take for a part: one that is left in it tells enough, and all that are cannot go on."""
 _ENOUGH = 5e-3
 """Seconds of the processor after which it is known which plan is quicker."""
-_MOST, _MOST_SHARE, _SPARE = 8e-2, 0.25, 0.03
-"""Seconds that a race may take; shares of what its events took in the stream, and of the time since the last check, if
-that is more: where little happens, there is time to let states become full."""
+_MOST, _MOST_SHARE, _MOST_IF_SLOW, _SPARE = 8e-2, 0.25, 0.16, 0.03
+"""Seconds that a race may take; a share of what its events took in the stream, if that is more, up to so many seconds;
+and a share of the time since the last check: where little happens, there is time to let states become full."""
 _SLOW = 1e-2
 """Seconds that a part of it should take at most."""
 _LEAST = 1e-4
@@ -35,9 +37,6 @@ _LEAST = 1e-4
 _BEHIND, _FAR_BEHIND, _SOME = 1.5, 2.0, 1e-3
 """By what factor a plan has to be slower than the quickest, and by how many seconds more, to drop out: once states are
 full, and before; then it must also be slower than the stream."""
-_SAVED, _SAVED_EARLY, _DOUBT = 0.03, 0.5, 5e-5
-"""The share of the time that a plan has to save when it is tried, also if states were not full yet, and how many
-seconds more: short times swing."""
 _ROOM = 2048
 """Rows that each store of a state has room for at first: to make room takes longer than the events do."""
 _OUT_OF_QUESTION = 1e9
@@ -50,22 +49,15 @@ _MOST_HELD, _MOST_TIMES = 100_000, 4
 class Race:
     """How many times as long as the quickest each of some plans took for some events, the one in use first.
 
-    `seconds` is what the quickest took in kernels, once states were as full as they are in the stream, or else
-    (`is_early`) before that.
+    `seconds` is what the quickest took in kernels for the events `counted`, once states were as full as they are in the
+    stream, or else (`is_early`) before that.
     """
 
     events: int
+    counted: int
     seconds: float
     times: tuple[float, ...]
     is_early: bool = False
-
-    @property
-    def first(self) -> int:
-        """The number of the quickest plan that takes over, 0 if the one in use stays: none saves enough."""
-        quickest = self.times.index(min(self.times))
-        share = _SAVED_EARLY if self.is_early else _SAVED
-        saved = self.times[quickest] <= (1.0 - share) * self.times[0] - _DOUBT / self.seconds
-        return quickest if saved else 0
 
     @property
     def best_other(self) -> int:
@@ -94,13 +86,13 @@ def run_race(
     there is nothing else. A plan that holds more partial matches than it may, or many more than the one in use, is out
     of question.
     """
-    most = max(_MOST, _MOST_SHARE * pace * sum(map(len, batches)), _SPARE * since)
+    most = max(_MOST, min(_MOST_SHARE * pace * sum(map(len, batches)), _MOST_IF_SLOW), _SPARE * since)
     limit = plans[0].options.max_partial_matches
     few = max(_MOST_HELD, _MOST_TIMES * held)
     runners = [_Runner(one, limit if k == 0 or (limit or few + 1) < few else few) for k, one in enumerate(plans)]
     running = list(runners)
     full = int(batches[0].end[0]) + (plans[0].assembly.window or 0) if batches else 0
-    events = 0
+    events = counted = 0
     parts = _Parts(batches)
     started = time.thread_time()  # what matches take to be put together counts too, though it tells nothing of plans
     for number, part in enumerate(parts):
@@ -111,6 +103,7 @@ def run_race(
         for runner in (*running[turn:], *running[:turn]):
             runner.take(reading, int(part.end[-1]), is_full=is_full)
         events += len(part)
+        counted += len(part) * is_full
         running = _drop_out(running, pace * events)
         now = time.thread_time()
         is_clear = len(running) < 2 or min(one.counted for one in running) > _ENOUGH
@@ -126,7 +119,7 @@ def run_race(
     least = max(min(taken), 1e-9)
     for runner, seconds in zip(running, taken, strict=True):
         runner.times = seconds / least
-    return Race(events, least, tuple(one.times for one in runners), not counts)
+    return Race(events, counted if counts else events, least, tuple(one.times for one in runners), not counts)
 
 
 class _Runner:

@@ -20,6 +20,7 @@ from ensue.events.schema import Schema
 from ensue.pattern.query import Query
 from ensue.runtime.rows import RowStore
 from ensue.runtime.sampled import arithmetic, comparing, evaluating
+from ensue.runtime.trying import TRIED
 from ensue.statistics.collector import Collector, Reach, query_window
 from ensue.statistics.sampling import Sampling
 from ensue.statistics.snapshot import Statistics
@@ -28,8 +29,8 @@ _MOST_HELD = 1 << 17
 """How many events are held at most until the next look."""
 _FIRST_REACH = 1 << 15
 """How many are held before the first look: to hold batches makes taking in the next ones slower."""
-_TRIED = 4096
-"""How many of the last events plans are tried on, after a window that fills their states."""
+_TOLD = 4096
+"""How many events beside those of a window tell enough of a stream that has changed."""
 _SAMPLING = Sampling(size=1024, pairs=8192, every=_MOST_HELD)
 
 
@@ -42,7 +43,7 @@ class Watcher:
         self._reach = Reach(windows)
         self._window = query_window(query, schema) or 0.0
         self._back = windows * self._window
-        self._least = max(self._reach.calm * self._reach.events * len(query.types), _TRIED if tries else 0)
+        self._least = max(self._reach.calm * self._reach.events * len(query.types), TRIED if tries else 0)
         self._held: deque[EventBatch] = deque()  # without a gap between them
         self._number = 0  # how many events these are
         self._looked = 0  # the number of the first event that has not been looked at
@@ -91,13 +92,13 @@ class Watcher:
         return find
 
     def _cut_recent(self, batches: Sequence[EventBatch]) -> tuple[list[EventBatch], bool]:
-        """The last `_TRIED` events and the window before them; whether these are all of them."""
+        """The last `TRIED` events and the window before them; whether these are all of them."""
         kept: list[EventBatch] = []
         turned = self._collector.turned
         number, back = 0, math.inf
         for batch in reversed(batches):
-            if number < _TRIED <= number + len(batch):
-                back = float(batch.end[len(batch) - (_TRIED - number)]) - self._window
+            if number < TRIED <= number + len(batch):
+                back = float(batch.end[len(batch) - (TRIED - number)]) - self._window
             if turned is not None and batch.end[0] < turned:
                 back = turned if back == math.inf else max(back, turned)
             start = 0 if back == math.inf else int(batch.end.searchsorted(back))
@@ -117,7 +118,17 @@ class Watcher:
     @property
     def enough(self) -> int:
         """How many events fill the states of plans and let them race."""
-        return _TRIED + self._collector.expect(self._window)
+        return _TOLD + self.window_events
+
+    @property
+    def window_events(self) -> int:
+        """How many events are expected in a window."""
+        return self._collector.expect(self._window)
+
+    @property
+    def windows(self) -> float:
+        """Of how many windows costs are a mean."""
+        return self._collector.windows
 
     def turn(self, since: int | None = None, *, just_now: bool = False) -> None:
         """Take the stream for another one, since a time, a while ago or just now: what was before tells little."""

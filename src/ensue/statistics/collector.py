@@ -190,6 +190,18 @@ class Collector:
         return self._rates.window
 
     @property
+    def windows(self) -> float:
+        """How many windows of the query have been looked at since the stream changed, as far as that is known."""
+        latest = self._rates.latest
+        if self._within is None or latest is None:
+            return 0.0
+        covered = self._rates.covered(latest) / self._within
+        if self._tallies is None or not len(self._tallies.windows):
+            return covered
+        counted = float(self._tallies.windows.mean())
+        return counted if counted > 1.0 else min(counted, covered)
+
+    @property
     def latest(self) -> int | None:
         """The time of the last event that came in."""
         return int(self._pending[-1].end[-1]) if self._pending else self._rates.latest

@@ -1,0 +1,70 @@
+"""How far costs and races may be off, and what is made of both where they do not agree.
+
+A race tells exactly what plans took for its events. But partial matches come in bursts, each plan has its own, and a
+race that is run because the plan in use has become slow finds it in the midst of one: all others look quicker, until
+they have theirs. Costs are means over many windows, but count things that do not all take as long. So neither is taken
+at its word: both are estimates of one number, the logarithm of how many times as long one plan takes as another, and
+the surer of them counts for more, in inverse proportion to their variances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ensue.runtime.trying import Race
+
+_MODEL = 0.09
+"""The variance that is left where costs are means of very many windows: what they count takes more or less time."""
+_EARLY = 1.0
+"""That which a race has beside if it ended before states were full."""
+_SWING = 1e-4
+"""By how many seconds measured times swing."""
+_TELLING = 0.25
+"""The weight that the outcome of a race must have beside costs for the race to be worth while."""
+_PLAUSIBLE, _LEAST_PLAUSIBLE = 1.5, 1.25
+"""By how many standard deviations more plans may cost than others to be worth while trying, and how many times as much
+in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """How sure costs and races are.
+
+    Costs are the mean of some `windows` of some `events` each. `bursts` is how unevenly events take their time: the
+    variance of the logarithm of what they take, over a stretch of them, times how many events that is.
+    """
+
+    windows: float = 1.0
+    events: float = 1.0
+    bursts: float = 0.25
+
+    @property
+    def of_costs(self) -> float:
+        """The variance of a logarithm of a ratio of costs."""
+        return _MODEL + self.bursts / max(self.windows * self.events, 1.0)
+
+    def of_race(self, race: Race) -> float:
+        """The variance of the logarithm of what a race tells."""
+        unsure = _EARLY if race.is_early else 0.0
+        return unsure + self.bursts / max(race.counted, 1) + (_SWING / race.seconds) ** 2
+
+    def weigh(self, expected: float, measured: float, race: Race) -> float:
+        """How many times as long a plan takes as another: between what costs let expect and what a race measured.
+
+        >>> told = Race(4096, 4096, 0.01, (1.0, 0.5))
+        >>> calm, uneven = Doubts(8.0, 1000.0, 1.0), Doubts(8.0, 1000.0, 5000.0)
+        >>> round(calm.weigh(2.0, 0.5, told), 2), round(uneven.weigh(2.0, 0.5, told), 2)
+        (0.5, 1.37)
+        """
+        share = self.of_costs / (self.of_costs + self.of_race(race))
+        return math.exp((1.0 - share) * math.log(expected) + share * math.log(measured))
+
+    def tells(self, events: int) -> bool:
+        """Whether a race over so many events could say anything against costs that speak neither for nor against."""
+        return self.of_costs >= _TELLING * (self.of_costs + self.bursts / max(events, 1))
+
+    @property
+    def plausible(self) -> float:
+        """How many times as much as the cheapest a plan may cost to be worth while trying: costs may be so wrong."""
+        return max(_LEAST_PLAUSIBLE, math.exp(_PLAUSIBLE * math.sqrt(self.of_costs)))
