@@ -15,10 +15,12 @@ from ensue.errors import LimitError
 from ensue.events.intake import Intake
 from ensue.language import parse_query
 from ensue.planning.decisions import Threshold
+from ensue.planning.objectives import Prospect
 from ensue.planning.plan import Plan, left_deep
 from ensue.runtime import lanes
 from ensue.runtime.cadence import Cadence
-from ensue.runtime.exploring import _trust
+from ensue.runtime.doubts import Doubts
+from ensue.runtime.exploring import choose_plan
 from ensue.runtime.rows import RowStore
 from ensue.runtime.trying import Race
 from ensue.runtime.watching import Watcher
@@ -35,44 +37,31 @@ def turning(events: int, turn: int) -> pa.Table:
     return pa.table({"type": np.array(list("ABC"))[kinds], "ts": np.arange(events), "x": dice.random(events)})
 
 
-# -- races that none has won -----------------------------------------------------------------------------------------
+# -- who takes over --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("costs", "times", "new", "taken"),
+    ("costs", "times", "is_early", "taken"),
     [
-        ((100, 90), (1.0, 0.99), 1, 1),  # statistics speak for it, and nothing against it
-        ((100, 90), (1.0, 1.01), 1, 0),
-        ((100, 75), (1.0, 0.99), 0, 1),  # so they do for one that the planner has missed
-        ((100, 99), (1.0, 0.74), 0, 1),  # ahead, and they do not speak against it
-        ((100, 99), (1.0, 0.76), 0, 0),
-        ((100, 101), (1.0, 0.6), 0, 0),
-        ((100, 90, 80), (1.0, 0.9, 0.8), 1, 2),
+        ((100, 90), (1.0, 1.0), True, 1),  # statistics speak for it, and nothing against it
+        ((100, 90), (1.0, 9.0), True, 0),
+        ((100, 99), (1.0, 0.5), True, 1),  # ahead, and they do not speak against it
+        ((100, 200), (1.0, 0.5), True, 0),
+        ((100, 90, 80), (1.0, 0.9, 0.8), True, 2),
+        ((100, 200), (1.0, 0.5), False, 1),  # costs were wrong
+        ((100, 60), (1.0, 1.2), False, 0),
+        ((100, 98), (1.0, 0.98), False, 0),  # it saves too little
+        ((0, 0), (1.0, 0.5), False, 1),  # before an event has come
+        ((100, 0), (1.0, 0.5), False, 1),
     ],
 )
-def test_who_takes_over_after_a_race_that_ended_early(
-    costs: Sequence[float], times: Sequence[float], new: int, taken: int
+def test_who_takes_over_after_a_race(
+    costs: Sequence[float], times: Sequence[float], is_early: bool, taken: int
 ) -> None:
-    assert trusted(costs, times, new, is_early=True) == taken
-
-
-@pytest.mark.parametrize(
-    ("costs", "times", "taken"),
-    [
-        ((100, 49), (1.0, 1.04), 1),  # as quick on these events, and half as many partial matches on others
-        ((100, 49), (1.0, 1.06), 0),
-        ((100, 51), (1.0, 0.99), 0),
-    ],
-)
-def test_who_takes_over_if_all_were_alike(costs: Sequence[float], times: Sequence[float], taken: int) -> None:
-    assert trusted(costs, times, 1, is_early=False) == taken
-
-
-def trusted(costs: Sequence[float], times: Sequence[float], new: int, *, is_early: bool) -> int:
     orders = ("abc", "bac", "cab")[: len(costs)]
     plans = [Plan((left_deep(order),)) for order in orders]
     cost_of = dict(zip(map(str, plans), costs, strict=True))
-    least = min(times)
-    race = Race(100, 0.01, tuple(one / least for one in times), is_early)
-    return _trust(lambda plan: cost_of[str(plan)], plans, race, new)
+    prospect = Prospect((), lambda plan: cost_of[str(plan)], list)
+    race = Race(8192, 8192, 0.01, tuple(one / min(times) for one in times), is_early)
+    assert choose_plan(prospect, plans, race, Doubts(8.0, 1000.0, 200.0)).first == taken
 
 
 # -- states that take long to make -----------------------------------------------------------------------------------

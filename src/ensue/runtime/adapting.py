@@ -133,7 +133,8 @@ class Replanner:
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
         again = None
         if try_plans is not None:
-            again = self._explorer.look(self.plan, self.checks, slower, worked, doubt().windows)
+            is_news = doubt().is_news(slower)
+            again = self._explorer.look(self.plan, self.checks, slower, worked, is_news=is_news)
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
         if is_settling:

@@ -18,8 +18,14 @@ _MODEL = 0.09
 """The variance that is left where costs are means of very many windows: what they count takes more or less time."""
 _EARLY = 1.0
 """That which a race has beside if it ended before states were full."""
+_LEAST = 1e-12
+"""As what a plan counts of which nothing is expected."""
 _SWING = 1e-4
 """By how many seconds measured times swing."""
+_NEW_STREAM = 2.0
+"""Before so many windows what was known of plans on other streams tells nothing."""
+_SURPRISING = 2.0
+"""By how many standard deviations events must be slower to be no burst."""
 _TELLING = 0.25
 """The weight that the outcome of a race must have beside costs for the race to be worth while."""
 _PLAUSIBLE, _LEAST_PLAUSIBLE = 1.5, 1.25
@@ -58,11 +64,20 @@ class Doubts:
         (0.5, 1.37)
         """
         share = self.of_costs / (self.of_costs + self.of_race(race))
+        expected, measured = (max(one, _LEAST) for one in (expected, measured))
         return math.exp((1.0 - share) * math.log(expected) + share * math.log(measured))
 
     def tells(self, events: int) -> bool:
         """Whether a race over so many events could say anything against costs that speak neither for nor against."""
         return self.of_costs >= _TELLING * (self.of_costs + self.bursts / max(events, 1))
+
+    def is_news(self, slower: float) -> bool:
+        """Whether events that are so many times slower tell that the stream is another one: bursts are not so long.
+
+        Nor is anything known of a stream that has just changed.
+        """
+        usual = math.sqrt(self.bursts / max(self.events, 1.0))
+        return slower > 0 and (self.windows < _NEW_STREAM or math.log(slower) > _SURPRISING * usual)
 
     @property
     def plausible(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
@@ -32,8 +32,6 @@ _MISSED = 0.9
 little."""
 _SAVED = 0.03
 """The share of the time that a plan has to save, by what costs and a race say."""
-_NEW_STREAM = 2.0
-"""Of how many windows costs are where nothing that was known of plans before tells anything."""
 _FIRST = 0.2
 """After how many seconds of work the first plan is tried beside others if nothing else calls for it."""
 
@@ -64,12 +62,12 @@ class Explorer:
         self._is_free = False  # there is time for more than what statistics speak for
         self._start: float | None = _FIRST  # seconds of work before it explores by itself; None: it is done
 
-    def look(self, used: Plan, check: int, slower: float, worked: float, windows: float = 0.0) -> Reason | None:
+    def look(self, used: Plan, check: int, slower: float, worked: float, *, is_news: bool = False) -> Reason | None:
         """Why to try other plans at a check, if there is a reason: events are so many times `slower`, or it is time.
 
-        What is known of the stream is of so many `windows`.
+        That they are slow may be news of the stream, or a burst as there were others.
         """
-        if slower and not self._is_slow and windows < _NEW_STREAM:
+        if slower and not self._is_slow and is_news:
             self._verdicts.forget()  # of another stream, as it were
         self._is_slow = slower > 0
         self._is_free = self._wasted <= (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
@@ -118,15 +116,12 @@ class Explorer:
         told = race(plans) if rivals else None
         if told is None:
             return None
-        expected = [_share(prospect.rank(plan), prospect.rank(used)) for plan in plans]
-        taken = [doubts.weigh(one, told.ratio(k), told) for k, one in enumerate(expected)]
-        first = taken.index(min(taken))
-        first = first if taken[first] <= 1.0 - _SAVED else 0
-        self._note(plans, expected, taken, first, check)
-        if not first:
+        choice = choose_plan(prospect, plans, told, doubts)
+        self._note(plans, choice, check)
+        if not choice.first:
             self._wasted += time.thread_time() - started
-        shown = first or told.best_other
-        return Found(plans[shown], first > 0, told.ratio(shown), None if new is None else taken[1])
+        shown = choice.first or told.best_other
+        return Found(plans[shown], choice.first > 0, told.ratio(shown), None if new is None else choice.taken[1])
 
     def _others(
         self,
@@ -149,7 +144,7 @@ class Explorer:
             near = map(aim.ready, aim.near(one, aim.bare(base.trees[k])))
             for tree in (*trees, *near):
                 plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
-                made[outline_of(plan)] = plan
+                made.setdefault(outline_of(plan), plan)
         mine = outline_of(used)
         enough = worth * min(rank(used), rank(base))
         new = [
@@ -163,15 +158,13 @@ class Explorer:
             self._start = None if len(new) <= most else 0.0  # as soon as there is time
         return sorted(new, key=rank)[:most]
 
-    def _note(
-        self, plans: Sequence[Plan], expected: Sequence[float], taken: Sequence[float], first: int, check: int
-    ) -> None:
+    def _note(self, plans: Sequence[Plan], choice: Choice, check: int) -> None:
         """Remember what was expected and is thought of plans beside the one that is in use from now on."""
-        used = outline_of(plans[first])
+        first, used = choice.first, outline_of(plans[choice.first])
         for k, plan in enumerate(plans):
             if k != first:
-                about = _share(taken[k], taken[first]), _share(expected[k], expected[first])
-                self._verdicts.add(used, outline_of(plan), *about, check)
+                taken, expected = (_share(side[k], side[first]) for side in (choice.taken, choice.expected))
+                self._verdicts.add(used, outline_of(plan), taken, expected, check)
 
     def note_former(self, plan: Plan) -> None:
         """A plan has been replaced: what is like the new one has not been tried."""
@@ -201,6 +194,26 @@ class Explorer:
         found._former = {outline_of(plan): plan for plan in map(load_plan, state["former"])}
         found._wasted, found._is_slow, found._start = state["wasted"], state["slow"], state["start"]
         return found
+
+
+class Choice(NamedTuple):
+    """How many times as long as the plan in use plans take, as costs let expect and as is thought after a race.
+
+    `first` is the number of the one to use from now on, 0 if that in use stays.
+    """
+
+    expected: Sequence[float]
+    taken: Sequence[float]
+    first: int
+
+
+def choose_plan(prospect: Prospect, plans: Sequence[Plan], race: Race, doubts: Doubts) -> Choice:
+    """Which of some plans to use, of which the first is in use: by what they cost, and what they took in a race."""
+    used = prospect.rank(plans[0])
+    expected = [_share(prospect.rank(plan), used) for plan in plans]
+    taken = [doubts.weigh(one, race.ratio(k), race) for k, one in enumerate(expected)]
+    first = taken.index(min(taken))
+    return Choice(expected, taken, first if taken[first] <= 1.0 - _SAVED else 0)
 
 
 def _share(one: float, other: float) -> float:
