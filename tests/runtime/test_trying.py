@@ -220,8 +220,9 @@ def test_after_a_trial_against_statistics_it_is_planned_anew_for_some_checks(
 
 
 def whatever_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans be tried also where statistics speak against them."""
+    """Let plans be tried also where statistics speak against them, and races take as long as they like."""
     monkeypatch.setattr(Doubts, "plausible", math.inf)
+    monkeypatch.setattr("ensue.runtime.exploring._WASTED", math.inf)
 
 
 def test_a_plan_that_was_slower_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
