@@ -382,6 +382,83 @@ def test_state_is_taken_up_again() -> None:
     assert second.snapshot() == first.snapshot()
 
 
+CHAIN = parse_query("PATTERN SEQ(A a, B b, C c, D d) WHERE a.x < b.x AND b.x < c.x AND c.x < d.x WITHIN 1000")
+
+
+def bursts(windows: int, loud: int, seed: int = 0) -> pa.Table:
+    """Windows of 300 events; in one of so many the values of all types are alike, in the others they fall."""
+    random = np.random.default_rng(seed)
+    kinds = random.choice(4, 300 * windows)
+    x = random.random(len(kinds)) + 0.5 * (3 - kinds)
+    is_loud = np.arange(len(kinds)) // 300 % loud == loud - 1
+    x[is_loud] = random.random(int(is_loud.sum()))
+    times = np.arange(len(kinds)) * 1000 // 300
+    return pa.table({"type": np.array(list("ABCD"))[kinds], "ts": times, "x": x})
+
+
+def tuples_at(collector: Collector) -> float:
+    """The expected number of partial matches of all four variables."""
+    (branch,) = normalize(CHAIN)
+    return Costs(figures_of(branch, 1000.0, collector.snapshot())).card(frozenset("abcd"))
+
+
+def test_tuples_that_come_in_bursts_are_counted_in_many_windows() -> None:
+    """One window in five has all of them: each look says something else, all together how many there are."""
+    table, dense = bursts(120, 5), Sampling(size=1024)
+    collector = collect(CHAIN, table.slice(0, 0), 1, sampling=dense)
+    intake = Intake()
+    found, alone = [], []
+    for start in range(0, 120, 6):
+        part = table.slice(300 * start, 1800)
+        collector.skip()
+        collector.observe(intake.push(part))
+        found.append(tuples_at(collector))
+        alone.append(tuples_at(collect(CHAIN, part, 1800, sampling=dense)))
+    assert np.mean(found[5:]) == pytest.approx(np.mean(alone), rel=0.2)
+    assert np.std(found[5:]) < 0.6 * np.std(alone)
+    assert 16 < collector.windows < 50
+
+
+@pytest.mark.parametrize("surely", [False, True])
+def test_what_was_counted_before_a_change_is_forgotten(surely: bool) -> None:
+    """All of it if the stream is known to have changed; if events are only slow, new windows count for more."""
+    collector = collect(CHAIN, bursts(40, 1), 2400, sampling=Sampling(size=1024))
+    before = tuples_at(collector)
+    assert collector.windows >= 4
+    collector.turn(just_now=collector.latest, surely=surely)
+    collector.observe(Intake().push(bursts(80, 1000).slice(300 * 40, 1200)))
+    after = tuples_at(collector)
+    assert after < 0.05 * before if surely else 0.2 * before < after < 0.8 * before
+
+
+def test_rates_that_have_changed_let_what_was_counted_be_forgotten() -> None:
+    collector = collect(CHAIN, bursts(40, 1), 2400)
+    collector.snapshot()
+    other = bursts(80, 1).slice(300 * 40)
+    only = other.filter(pa.compute.equal(other["type"], "A"))
+    collector.observe(Intake().push(only))
+    collector.snapshot(closely=False)
+    assert collector._tallies is None
+
+
+def test_what_was_counted_is_part_of_the_state() -> None:
+    table = bursts(40, 5)
+    collector = collect(CHAIN, table.slice(0, 6000), 1800)
+    collector.snapshot()
+    state, tables = collector.dump()
+    other = collect(CHAIN, table.slice(0, 0), 1)
+    other.load(json.loads(json.dumps(state)), tables)
+    assert other.windows == collector.windows
+    intake = Intake()
+    rest = intake.push(table.slice(6000))
+    for one in (collector, other):
+        one.observe(rest)
+    assert other.snapshot() == collector.snapshot()
+    del state["tallies"]  # as an earlier version has left it
+    other.load(state, tables)
+    assert other._tallies is None
+
+
 def test_the_state_of_another_query_is_refused() -> None:
     collector = collect(QUERY, stream(100, 0), 100)
     state, tables = collector.dump()

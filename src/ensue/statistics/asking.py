@@ -109,8 +109,9 @@ class Asker:
         bounds, size = self._stretches(events)
         some = {name: chosen.in_rows(bounds, size) for name, chosen in events.items()}
         asked = {pair: self._ask_all_pairs(pair, of[pair], some) for pair in self._wanted}
-        counted = count_tuples(conditions.together, asked, self._arithmetic)
-        return counted, bounds[0][1] - bounds[-1][0]
+        span = bounds[0][1] - bounds[-1][0]
+        windows = 1.0 if self._within is None else span / len(bounds) / self._within
+        return count_tuples(conditions.together, asked, self._arithmetic, windows), span
 
     def tell_closely(
         self, tallies: Tallies, pairs: Mapping[Pair, Estimate], triples: Mapping[Triple, Estimate]
@@ -149,7 +150,7 @@ class Asker:
         for number in (_STRETCHES, _STRETCHES // 2, 1):
             some = min(self._sampling.size, math.isqrt(most // number))
             reached = [float(ends[-some]) if len(ends) >= some else -math.inf for ends in known]
-            length = max(self._within, latest - median_low(reached))
+            length = max(self._within, min(latest - median_low(reached), latest - first + 1.0))
             if number == 1 or number * length <= _NEARLY * (latest - first):
                 break
         return [(latest - (k + 1) * length, latest - k * length) for k in range(number)], some

@@ -90,13 +90,16 @@ class Tallies:
     seen: Floats
 
     @classmethod
-    def of(cls, seen: Floats, found: Floats) -> Tallies:
-        """From the numbers of each window, a row for each: one with few tuples says less, one with many not more."""
+    def of(cls, seen: Floats, found: Floats, windows: float = 1.0) -> Tallies:
+        """From the numbers of some stretches of so many windows, a row for each.
+
+        One with few tuples says less, one with many not more.
+        """
         weights = np.minimum(seen, seen.mean(axis=0))
         total = weights.sum(axis=0)
         sums = (weights * found / np.maximum(seen, 1.0)).sum(axis=0)
         shares = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
-        return cls((seen > 0).sum(axis=0).astype(np.float64), shares, found.sum(axis=0), seen.sum(axis=0))
+        return cls(windows * (seen > 0).sum(axis=0), shares, found.sum(axis=0), seen.sum(axis=0))
 
     def fade(self, most: float) -> Tallies:
         """The same as if it were of no more than so many windows."""
@@ -128,14 +131,19 @@ class Tallies:
         return cls(*(np.array(one, dtype=np.float64) for one in data))
 
 
-def count_tuples(sets: Sequence[Together], asked: Mapping[Pair, AllPairs], arithmetic: Arithmetic = NUMPY) -> Tallies:
-    """Count what each estimate rests on: pairs, and all that hangs together in the sets."""
+def count_tuples(
+    sets: Sequence[Together],
+    asked: Mapping[Pair, AllPairs],
+    arithmetic: Arithmetic = NUMPY,
+    windows: float = 1.0,
+) -> Tallies:
+    """Count what each estimate rests on: pairs, and all that hangs together in the sets; in stretches of `windows`."""
     counting = _Counting(asked, arithmetic)
     for pair, end, steps in _in_turn(_pairs_of(sets)):
         counting.add(pair, end, steps)
     order = _places(_pairs_of(sets), tuple(sorted(asked)))
     seen, found = (np.array([counting.numbers[part][k] for part in order], np.float64).T for k in range(2))
-    return Tallies.of(seen, found)
+    return Tallies.of(seen, found, windows)
 
 
 def estimate_pairs(sets: Sequence[Together], wanted: Iterable[Pair], tallies: Tallies) -> dict[Pairs, float]:
