@@ -285,7 +285,7 @@ def test_slow_events_void_what_races_told_once(monkeypatch: pytest.MonkeyPatch) 
     asked = told(monkeypatch, [2.0])
     engine = push_parts(slow_start(tried=True), 0, 4_000)
     assert len(asked) == 1
-    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 1.5)
+    monkeypatch.setattr("ensue.runtime.cadence.Cadence.slower", lambda *_: 3.0)
     engine = push_parts(engine, 4_000, 8_000)
     assert len(asked) == 2 and asked[1][0] == asked[0][0], (
         "at the first check that found them slow, also after a restart"
