@@ -61,7 +61,7 @@ class Doubts:
         >>> told = Race(4096, 4096, 0.01, (1.0, 0.5))
         >>> calm, uneven = Doubts(8.0, 1000.0, 1.0), Doubts(8.0, 1000.0, 5000.0)
         >>> round(calm.weigh(2.0, 0.5, told), 2), round(uneven.weigh(2.0, 0.5, told), 2)
-        (0.5, 1.37)
+        (0.5, 1.2)
         """
         share = self.of_costs / (self.of_costs + self.of_race(race))
         expected, measured = (max(one, _LEAST) for one in (expected, measured))
