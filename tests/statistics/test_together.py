@@ -176,6 +176,18 @@ def test_pairs_in_reach_of_each_other(near: Near, ordered: bool, lasting: int) -
         assert could[0, i, j] == (is_near and (end[i] < begin[j] or not ordered))
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_pairs_of_several_stretches(ordered: bool) -> None:
+    """What is left of a shorter row is of no event, by loops as by NumPy; and no event pairs with itself."""
+    sample = Sample(pa.table({}), *[np.arange(200)] * 3)
+    bounds = [(120.0, 199.0), (99.0, 110.0), (10.0, 99.0)]
+    left, right = (Chosen(sample, places).in_rows(bounds, 40) for places in (np.arange(150), np.arange(50, 200)))
+    by_loops, by_numpy = (one(left, right, 30.0, ordered) for one in (sampled.arithmetic().near, near))
+    assert np.array_equal(by_loops, by_numpy) and by_loops.any()
+    assert by_loops.shape == (3, *(rows.places.shape[1] for rows in (left, right)))
+    assert not by_loops[1, 11:].any() and not by_loops[1, :, 11:].any()
+
+
 def test_rows_are_stretches_of_time() -> None:
     """Those that end after one time and up to another, thinned; what is left of a row is of no event."""
     sample = Sample(pa.table({}), *[np.arange(100)] * 3)
