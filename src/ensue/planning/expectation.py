@@ -67,7 +67,8 @@ class ExpectedCandidate:
 class BranchExpectation:
     """What a branch's cost rests on.
 
-    `events` are those of each variable in a window, after its own conditions; `selectivities` those of pairs, by name.
+    `events` are those of each variable in a window, after its own conditions, and of those that must not be between two
+    others; `selectivities` those of pairs, by name.
     `candidates` are the plans that were compared by latency, where that is the objective.
     """
 
@@ -180,8 +181,10 @@ def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCand
             sides = comparison.left.value(costs), comparison.right.value(costs)
             holds = comparison.holds(costs, distance)
             watched.append(WatchedComparison(block, str(comparison), *sides, distance, holds))
+    events = {name: figures.window * figures.arrivals(name) for name in names}
+    forbidden = {gap.name: figures.window * figures.forbidding(gap) for gap in figures.shape.gaps}
     return BranchExpectation(
-        {name: figures.window * figures.arrivals(name) for name in names},
+        events | forbidden,
         {name: value for name, value in sorted(figures.values.items()) if "," in name},
         tuple(watched),
         candidates,
