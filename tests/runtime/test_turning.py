@@ -51,6 +51,8 @@ def turning(events: int, turn: int) -> pa.Table:
         ((100, 98), (1.0, 0.98), False, 0),  # it saves too little
         ((0, 0), (1.0, 0.5), False, 1),  # before an event has come
         ((100, 0), (1.0, 0.5), False, 1),
+        ((100, 1e-9), (1.0, 1e9), True, 0),  # it breaks a limit, whatever it costs
+        ((1e-9, 100), (1e9, 1.0), True, 1),
     ],
 )
 def test_who_takes_over_after_a_race(

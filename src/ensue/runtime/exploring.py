@@ -208,10 +208,16 @@ class Choice(NamedTuple):
 
 
 def choose_plan(prospect: Prospect, plans: Sequence[Plan], race: Race, doubts: Doubts) -> Choice:
-    """Which of some plans to use, of which the first is in use: by what they cost, and what they took in a race."""
+    """Which of some plans to use, of which the first is in use: by what they cost, and what they took in a race.
+
+    Where one would break a limit, what it costs does not count.
+    """
     used = prospect.rank(plans[0])
     expected = [_share(prospect.rank(plan), used) for plan in plans]
-    taken = [doubts.weigh(one, race.ratio(k), race) for k, one in enumerate(expected)]
+    taken = [
+        race.ratio(k) if race.is_out(0) or race.is_out(k) else doubts.weigh(one, race.ratio(k), race)
+        for k, one in enumerate(expected)
+    ]
     first = taken.index(min(taken))
     return Choice(expected, taken, first if taken[first] <= 1.0 - _SAVED else 0)
 

@@ -64,6 +64,10 @@ class Race:
         """The number of the quickest plan but for the one in use."""
         return min(range(1, len(self.times)), key=self.times.__getitem__)
 
+    def is_out(self, number: int) -> bool:
+        """Whether a plan is out of question: it would break a limit."""
+        return self.times[number] >= _OUT_OF_QUESTION
+
     def ratio(self, number: int) -> float:
         """How many times as long as the plan in use another one took."""
         return self.times[number] / self.times[0]
