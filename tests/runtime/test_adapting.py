@@ -303,6 +303,28 @@ def test_a_stream_that_becomes_slow_is_checked_sooner() -> None:
     assert not cadence.is_far(10_100, 10_200, 500), "it is due"
 
 
+def test_nothing_is_asked_about_short_batches_for_a_while() -> None:
+    clock = [0.0]
+    cadence = Cadence(None, 0.01, lambda: clock[0])
+    clock[0] = 1.0
+    cadence.checked(10_000, 0.001)
+    assert not cadence.is_quiet(10_100), "it is not known how far the next check is"
+    assert cadence.is_far(10_000, 10_100, 500)
+    assert cadence.is_quiet(10_200)
+    assert cadence.is_quiet(cadence.next - 500)
+    assert not cadence.is_quiet(cadence.next - 499), "the next check wants to look at those"
+    clock[0] += 0.005
+    assert not cadence.is_quiet(10_200), "batches may have become slow"
+    assert cadence.is_far(10_200, 10_300, 500)
+    assert cadence.is_quiet(10_400)
+    cadence.want(10_350)
+    assert not cadence.is_quiet(10_400), "a check was called for"
+    counted = Cadence(1_000, 0.01)
+    assert counted.is_far(0, 100, 300)
+    assert counted.is_quiet(700)
+    assert not counted.is_quiet(701)
+
+
 def test_events_that_suddenly_take_longer_are_noticed() -> None:
     clock = [0.0]
 

@@ -108,10 +108,13 @@ class AdaptiveLoop:
         """
         cadence = self._cadence
         assert cadence is not None
-        self._count_singles()
+        if self._since is not None:
+            self._count_singles()
         start, end = 0, len(batch)
-        is_far = cadence.is_far(batch.first, batch.first + end, self._reach)  # as most of the time
-        if cadence.is_glance and (changed := [one for one in self._watchers if one.has_changed(batch)]):
+        is_quiet = cadence.is_quiet(batch.first + end)  # as most of the time where batches are short
+        is_far = is_quiet or cadence.is_far(batch.first, batch.first + end, self._reach)
+        is_glance = cadence.is_glance and not is_quiet
+        if is_glance and (changed := [one for one in self._watchers if one.has_changed(batch)]):
             for watcher in changed:
                 watcher.turn(int(batch.end[-1]))
             cadence.turn()

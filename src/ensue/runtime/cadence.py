@@ -39,6 +39,8 @@ _NEARLY = 0.9
 """The share of it from which on events count as slow at a check that comes anyway."""
 _GLANCE = 1e-2
 """Seconds of work between two glances at a batch."""
+_QUIET = 4e-3
+"""Seconds of work in which nothing is asked if batches are short: what could be due then may as well come after it."""
 _SAVED, _OWED, _SAVING = 4.0, -1.0, 1.5
 """How many checks may be saved up for when the stream is seen to have changed, how many may be owed by others that came
 before their time, and from how many times the budget: where it changes all the time, plans cannot follow for nothing.
@@ -125,6 +127,7 @@ class Cadence:
         self._excess = 0.0  # seconds that events have lately taken longer than they may
         self._mark = (0, 0.0)  # since when: an event's number, and what had been worked then
         self._seen = (0, self._since)  # an event's number, and the clock then
+        self._quiet = (0, 0.0)  # up to which event nothing is asked, and until what the clock shows
         self.unevenness = Unevenness()
         self._glance = -math.inf  # what the clock shows when a batch is to be glanced at again
         self.is_glance = False  # the batch that was asked for last is one to be glanced at
@@ -156,6 +159,7 @@ class Cadence:
         if self._every is None:
             self._wanted = number if self._wanted is None else min(self._wanted, number)
             self.next = min(self.next, self._wanted)
+            self._quiet = 0, 0.0
 
     def is_wanted(self, next_event: int) -> bool:
         """Whether that is now."""
@@ -170,16 +174,23 @@ class Cadence:
         """Seconds that plans have been at work until now."""
         return self._before + self._working()
 
+    def is_quiet(self, stop: int) -> bool:
+        """Whether nothing has to be asked about a batch of events up to before `stop`, as of most that are short."""
+        number, until = self._quiet
+        return stop <= number and self._clock() < until
+
     def is_far(self, first: int, stop: int, reach: int) -> bool:
         """Whether a batch of events up to before `stop` need not be held for a check, nor cut.
 
         So it is if that comes more than `reach` later, by what an event took when it was set. Where events have become
-        slow, it is not. To be asked once a batch, before it. Now and then a batch `is_glance`: if one sees by it that
-        the stream has changed, a check may come at once.
+        slow, it is not. To be asked before each batch that is not quiet; if it is far, others may be quiet for a while.
+        Now and then a batch `is_glance`: if one sees by it that the stream has changed, a check may come at once.
         """
         if self._every is not None:
+            self._quiet = self.next - reach, math.inf
             return stop + reach <= self.next
         worked = self._follow(first)
+        self._quiet = 0, 0.0
         self.is_glance = False
         if stop + reach > self.next or stop - first > _LONGEST:
             return False
@@ -188,7 +199,10 @@ class Cadence:
             if (now >= self._glance and worked >= self._unwatched) or self._excess > self._limit:
                 self.is_glance = True
                 self._glance = now + _GLANCE
-        return worked < min(self._wait, self._try_wait) and not self._is_slow
+        is_far = worked < min(self._wait, self._try_wait) and not self._is_slow
+        if is_far:
+            self._quiet = min(self.next - reach, first + _LONGEST), self._seen[1] + _QUIET
+        return is_far
 
     @property
     def _is_slow(self) -> bool:
@@ -289,6 +303,7 @@ class Cadence:
         came = next_event - self._last
         self.next = next_event + max(_FIRST_CHECK, int(min(came * lacking / max(worked, 1e-9), _MOST_EVENTS)))
         self.next = self.next if self._wanted is None else min(self.next, self._wanted)
+        self._quiet = 0, 0.0
 
     def checked(
         self,
@@ -351,6 +366,7 @@ class Cadence:
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
         self.next = next_event + self.events
+        self._quiet = 0, 0.0
 
     def _working(self) -> float:
         return self._worked + self._clock() - self._since
@@ -370,6 +386,7 @@ class Cadence:
         """Take up what `dump` gave; checks that are more frequent now come as soon."""
         self.events = self._every or state["events"]
         self.next = min(state["next"], next_event + self.events)
+        self._quiet = 0, 0.0
         self._last, self._worked, self._cost = state["last"], state["worked"], state["cost"]
         self._before = state.get("before", 0.0)
         self._idle, self._following = state.get("idle", 0), state.get("following", 0)
