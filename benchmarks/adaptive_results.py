@@ -17,6 +17,11 @@ TWIN, STATIC_TWIN = "invariant, tuned, twin", "static, twin"
 """The same once more, as if it were another method, and so the plan that stays: by how much they differ is chance."""
 
 
+FIXED = " fixed"
+"""What parts are called in which all methods are checked at the same events, and costs alone decide."""
+STREAMS = ("traffic-like fixed", "stock-like fixed", "traffic-like", "stock-like", "traffic file", "stocks file")
+
+
 NOISE = 0.02
 """By what the times of one and the same run differ."""
 

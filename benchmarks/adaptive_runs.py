@@ -32,6 +32,8 @@ MOST_RUNS = 10.0
 """How many times as long as one run should take all methods together may, of the processor's time."""
 HOPELESS, HOPELESS_SECONDS = 3.0, 4.0
 """A method is stopped that has taken so many times as long as the fastest, and so many seconds."""
+STUCK = 20.0
+"""So many seconds of one turn, too: until it is over it is not known what the others take for these batches."""
 REPEATS = 2
 """How often a pattern is run, with new engines, of which the faster run counts: one and the same plan may be 5 % slower
 where it lies in memory, and the first to use a kernel loads it. So the methods also change places."""
@@ -113,9 +115,11 @@ def warm_up() -> None:
 class Runner:
     """One method at work: an engine, and what it has taken so far."""
 
-    def __init__(self, method: str, query: str, plan: Plan, planner: str, decision: Decision | None) -> None:
+    def __init__(
+        self, method: str, query: str, plan: Plan, planner: str, decision: Decision | None, every: int | None = None
+    ) -> None:
         self.method = method
-        adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision)
+        adapt = None if decision is None else ensue.Adaptation(planner=planner, decision=decision, every=every)
         self.engine = ensue.compile(query, plan=plan, adapt=adapt, options=OPTIONS)
         self.seconds = 0.0
         self.is_stopped = False
@@ -191,12 +195,16 @@ def pick_faster(outcomes: Sequence[Outcome]) -> Outcome:
 
 @dataclass(frozen=True)
 class Cell:
-    """A pattern over a stream, with its window (in microseconds)."""
+    """A pattern over a stream, with its window (in microseconds).
+
+    Methods look at the stream each so many events, and let costs alone decide, or as the engine does by itself (None).
+    """
 
     dataset: Dataset
     pattern: Pattern
     window: int
     table: pa.Table
+    every: int | None = None
 
     @property
     def query(self) -> str:
@@ -212,9 +220,9 @@ class Cell:
     ) -> list[Outcome]:
         """All methods over the stream, some batches each in turn: what else the machine does hits them alike.
 
-        They start from one plan, made from the first of the stream, look at the stream as often as the engine does by
-        itself, and all must find the same. One that falls far behind is stopped; after so many seconds all stop where
-        they are. All of it is done so many times, and of each method the faster run counts.
+        They start from one plan, made from the first of the stream, and all must find the same. One that falls far
+        behind is stopped; after so many seconds all stop where they are. All of it is done so many times, and of each
+        method the faster run counts.
         """
         plan = first_plan(self.query, self.table.slice(0, self.table.num_rows // 16), planner)
         names = list(tried)
@@ -231,7 +239,7 @@ class Cell:
         self, planner: str, plan: Plan, tried: Mapping[str, Decision | None], most_seconds: float
     ) -> list[Outcome]:
         size = self.table.num_rows
-        runners = [Runner(name, self.query, plan, planner, one) for name, one in tried.items()]
+        runners = [Runner(name, self.query, plan, planner, one, self.every) for name, one in tried.items()]
         gc.collect()
         gc.freeze()  # what all runs have in common is not looked through again, in the time of one of them
         for number, start in enumerate(range(0, size, TURN * BATCH)):
@@ -240,7 +248,7 @@ class Cell:
             for runner in (*runners[turn:], *runners[:turn]):
                 before = runner.seconds
                 for part in parts:
-                    runner.is_stopped |= runner.seconds > before + HOPELESS_SECONDS
+                    runner.is_stopped |= runner.seconds > before + STUCK
                     (runner.skip if runner.is_stopped else runner.push)(part)
             self._stop_hopeless(runners)
             if sum(runner.seconds for runner in runners if not runner.is_stopped) > most_seconds:

@@ -2,10 +2,12 @@
 
 Five sets of patterns of sizes 3 to 8, over generated streams (and your files, with --traffic and --stocks), by the
 greedy planner and ZStream's: a plan that stays, one that is made anew at each check, by a threshold, and by invariants.
-Before that t and d are scanned on sequences; beside it there are a stream whose rates invert half way and one without
-drift. t and d are scanned on streams of another seed than those that are reported. Each part adds its numbers to
+In the parts called fixed, methods are checked at the same events and costs alone decide, as in the paper, so that runs
+can be repeated and nothing but D tells methods apart; in the others they check, race and replace as the engine does by
+itself. Before that t and d are scanned on sequences, on streams of another seed than those that are reported; beside it
+there are a stream whose rates invert half way and one without drift. Each part adds its numbers to
 results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there. Time is CPU time;
-the methods take turns of some batches, and look at the stream as often as the engine does by itself.
+the methods take turns of some batches.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from adaptive_cells import (
     read_traffic,
 )
 from adaptive_plots import draw_plots
-from adaptive_results import DEFAULT, STATIC_TWIN, CellResult, best_parameters, read_cell
+from adaptive_results import DEFAULT, FIXED, STATIC_TWIN, STREAMS, CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
     MOST_RUNS,
@@ -63,7 +65,9 @@ from ensue.planning.distances import AverageDistance, ConstantDistance, TunedDis
 PLANNERS = ("greedy", "zstream")
 DISTANCES = (0.0, 0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.25, 0.5, 1.0)
-PARTS = ("inverted", "steady", "scan", "traffic-like", "stock-like", "traffic file", "stocks file")
+PARTS = ("inverted", "steady", "scan", *STREAMS)
+CHECKS = 64
+"""How many checks a stream sees where all methods are checked at the same events."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Job:
     seed: int
     run: float  # seconds, if the number of events is not given
     repeats: int
+    checks: int
     parameters: tuple[tuple[str, tuple[float, float]], ...] = ()  # t and d, of each planner
 
     def tried(self, planner: str) -> dict[str, Decision | None]:
@@ -95,18 +100,23 @@ def dataset_named(name: str, path: Path | None) -> Dataset:
     return GENERATED[name]
 
 
-def make_cell(dataset: Dataset, kind: str, size: int, events: int | None, seed: int, run: float = RUN) -> Cell:
+def make_cell(
+    dataset: Dataset, kind: str, size: int, events: int | None, seed: int, run: float = RUN, checks: int | None = None
+) -> Cell:
     """A pattern with its window and its stream: one that is known, or else one that is found out."""
     pattern = make_pattern(dataset, kind, size, seed)
     known = WINDOWS.get(seed, {}).get(f"{dataset.name} {kind}", {}).get(size)
     window = known or fit_window(dataset, pattern, EVENTS, seed)
     length = events or fit_length(dataset, pattern, window, seed, run)
-    return Cell(dataset, pattern, window, dataset.make(pattern.types, length, seed))
+    table = dataset.make(pattern.types, length, seed)
+    every = None if checks is None else max(1, table.num_rows // checks // BATCH) * BATCH
+    return Cell(dataset, pattern, window, table, every)
 
 
 def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
-    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run)
+    checks = job.checks if job.part.endswith(FIXED) else None
+    cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run, checks)
     repeats = 1 if job.part == "scan" else job.repeats
     most = MOST_RUNS * job.run
     return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats, most)) for planner in PLANNERS]
@@ -185,6 +195,7 @@ def main() -> None:
     )
     parser.add_argument("--run", type=float, default=RUN, help=f"seconds that a run should take ({RUN:g})")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
+    parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream in the parts{FIXED} ({CHECKS})")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
@@ -210,6 +221,8 @@ def main() -> None:
             found: Iterable[list[Any]]
             seed = SETTLED if part == "scan" else asked.seed
             settings = {"quick": asked.quick, "seed": seed, "run": asked.run, "repeats": asked.repeats}
+            if part.endswith(FIXED):
+                settings["checks"] = asked.checks
             if not asked.resume or not is_alike(known.get(part), settings):
                 known.pop(part, None)
             done = known.get(part, {"cells": []})["cells"]
@@ -257,18 +270,19 @@ def list_jobs(
     known: dict[str, Any],
 ) -> list[Job]:
     """The jobs of a part: the scan takes sequences of both generated datasets, the others all sets of theirs."""
-    length = events, seed, asked.run, asked.repeats
+    length = events, seed, asked.run, asked.repeats, asked.checks
     if part == "scan":
         names = ("traffic-like", "stock-like")
         return [Job(part, name, None, "sequence", n, *length) for n in sizes for name in names]
     if part == "steady":
         return [Job(part, part, None, kind, size, *length) for size in sizes[::2] for kind in asked.sets]
-    like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(part, part)
+    name = part.removesuffix(FIXED)
+    like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(name, name)
     parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
     path = files.get(part)
     if part in files and path is None:
         raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
-    return [Job(part, part, path, kind, size, *length, parameters) for size in sizes for kind in asked.sets]
+    return [Job(part, name, path, kind, size, *length, parameters) for size in sizes for kind in asked.sets]
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ def cell(size: int, seconds: dict[str, float], *, stopped: tuple[str, ...] = (),
     return asdict(CellResult("traffic-like", "sequence", size, "greedy", "PATTERN …", 1000, 1000, outcomes))
 
 
-def report_of(folder: Path, *cells: dict[str, Any]) -> str:
+def report_of(folder: Path, *cells: dict[str, Any], part: str = "traffic-like") -> str:
     settings = {"seconds": 1.0, "seed": 1, "run": 10, "repeats": 2, "quick": False}
-    write(folder / "report.md", {"traffic-like": {"cells": list(cells), **settings}})
+    write(folder / "report.md", {part: {"cells": list(cells), **settings}})
     return (folder / "report.md").read_text()
 
 
@@ -58,3 +58,12 @@ def test_what_is_not_known_of_single_runs_is_not_told_as_no_noise(tmp_path: Path
     twice["outcomes"][0]["again"] = 17.0
     told = report_of(tmp_path, once, twice)
     assert "ran once" not in told and "5.0% on average, 10.0% at most" in told
+
+
+def test_why_a_finding_does_not_show_depends_on_who_decides(tmp_path: Path) -> None:
+    slow = cell(4, {"invariant": 11.0})
+    told = report_of(tmp_path, slow), report_of(tmp_path, slow, part="traffic-like fixed")
+    rows = [next(row for row in text.splitlines() if "invariant faster than threshold" in row) for text in told]
+    assert "does not" in rows[0] and "race" in rows[0]
+    assert "does not" in rows[1] and "same checks" in rows[1] and "race" not in rows[1]
+    assert "costs alone decide" in told[1] and "costs alone decide" not in told[0]
