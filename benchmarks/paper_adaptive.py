@@ -169,9 +169,12 @@ def do_steady(job: Job) -> list[dict[str, Any]]:
     return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1)) for planner in PLANNERS]
 
 
-def fit_all(pool: ProcessPoolExecutor, seed: int) -> None:
-    """Print the windows anew, to be put into adaptive_windows.py."""
-    wanted = [(name, kind, size, seed) for name in GENERATED for kind in SETS for size in SIZES]
+def fit_all(
+    pool: ProcessPoolExecutor, seed: int, parts: Sequence[str], sets: Sequence[str], sizes: Sequence[int]
+) -> None:
+    """Print the windows of some parts anew, to be put into adaptive_windows.py."""
+    names = [name for name in GENERATED if name in parts]
+    wanted = [(name, kind, size, seed) for name in names for kind in sets for size in sizes]
     found = pool.map(fit_one, *zip(*wanted, strict=True))
     for (name, kind, size, _), window in zip(wanted, found, strict=True):
         print(json.dumps([f"{name} {kind}", size, window]), flush=True)
@@ -216,7 +219,7 @@ def main() -> None:
     stop = time.time() + 60 * asked.minutes
     with make_pool(asked.jobs, warm_up) as pool:
         if asked.fit:
-            return fit_all(pool, asked.seed)
+            return fit_all(pool, asked.seed, parts, asked.sets, sizes)
         for part in parts:
             found: Iterable[list[Any]]
             seed = SETTLED if part == "scan" else asked.seed
