@@ -133,8 +133,7 @@ class Replanner:
         reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
         again = None
         if try_plans is not None:
-            is_news = doubt().is_news(slower)
-            again = self._explorer.look(self.plan, self.checks, slower, worked, is_news=is_news)
+            again = self._explorer.look(self.plan, self.checks, slower, worked, doubt())
         if all(reason is None for reason in reasons):
             reasons = [again for _ in reasons]
         if is_settling:
@@ -160,7 +159,7 @@ class Replanner:
 
     def try_more(self, swap: Replace, try_plans: Try, worked: float, doubt: Callable[[], Doubts]) -> Entry | None:
         """Try more plans, by what was known when it was planned last."""
-        again = self._explorer.look(self.plan, self.checks, 0.0, worked)
+        again = self._explorer.look(self.plan, self.checks, 0.0, worked, doubt())
         if again is None or self._known is None or self._prospect is None:
             return None
         nothing = [None for _ in self._prospect.figures]
@@ -218,7 +217,7 @@ class Replanner:
             method, replayed = swap(used, self._choose(is_lighter))
             self.spent.replacing += time.thread_time() - armed
         if method is not None:
-            self._explorer.note_former(old)
+            self._explorer.note_former(old, doubt().lately)
             self.plan = used
             self.replaced += 1
         self.planned += 1
@@ -320,6 +319,7 @@ class Adapter(Replanner):
         self._schema = schema
         self._window = query_window(query, schema)
         self.pace = pace_of(schema)  # of the stream's time, in units a second
+        self.is_alone = False  # in its engine: what events take is for this query
         self.watcher = Watcher(query, schema, adaptation.windows, tries=adaptation.tries)
 
     @staticmethod
@@ -370,10 +370,10 @@ class Adapter(Replanner):
         return self.try_more(swap, recent, worked, partial(self._doubt, unevenness))
 
     def _doubt(self, unevenness: Unevenness | None) -> Doubts:
-        """How sure costs and races are by now."""
+        """How sure costs and races are by now; `unevenness` is of what events took for all queries."""
         events = float(max(1, self.watcher.window_events))
         bursts = (unevenness or Unevenness()).over(events)
-        return Doubts(self.watcher.windows, events, bursts)
+        return Doubts(self.watcher.windows, events, bursts, unevenness if self.is_alone else None)
 
     def figures(self, statistics: Statistics) -> list[Figures]:
         """What planners work on, of each branch."""

@@ -58,6 +58,8 @@ class AdaptiveLoop:
             if Adapter.fits(evaluator.query):
                 arguments = (evaluator.query, evaluator.branches, evaluator.plan, schema, self.adaptation)
                 self.adapters[evaluator.name] = Adapter(*arguments)
+        for adapter in self.adapters.values():
+            adapter.is_alone = len(lanes) == 1
         self._reach = self._find_reach()
         windows = [w for lane in lanes if (w := lane.evaluator.assembly.window) is not None]
         self._window = max(windows, default=None)

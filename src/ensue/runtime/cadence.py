@@ -54,13 +54,15 @@ standard deviation, by that of the mean."""
 class Unevenness:
     """How much stretches of events differ in what an event takes: sums over those since a plan took over.
 
-    Of the events, the seconds that they took, and the squares of these by the events of each stretch.
+    Of the events, the seconds that they took, and the squares of these by the events of each stretch. `stream` is how
+    many times the stream had been seen to change before.
     """
 
     stretches: int = 0
     events: float = 0.0
     seconds: float = 0.0
     squares: float = 0.0
+    stream: int = 0
 
     def add(self, events: int, seconds: float) -> None:
         """Count a stretch of events."""
@@ -152,7 +154,11 @@ class Cadence:
     def turn(self) -> None:
         """The stream is seen to have changed: if events are slow, that is why."""
         self._is_other = True
-        self.unevenness = Unevenness()
+        self.unevenness = Unevenness(stream=self.unevenness.stream + 1)
+
+    def _replaced(self) -> None:
+        """A plan has taken over: what its events take is counted anew."""
+        self.unevenness = Unevenness(stream=self.unevenness.stream)
 
     def want(self, number: int) -> None:
         """Let a check come before the event of that number: then enough will be known of what has changed."""
@@ -287,7 +293,7 @@ class Cadence:
         """Note that plans have been tried between two checks, what that took, and whether there are more to try."""
         worked, self._due = self._working() if self._due is None else self._due, None
         if found:
-            self.unevenness = Unevenness()
+            self._replaced()
         self._count_try(seconds, worked, found=found, more=more)
         self._plan_next(next_event, worked)
 
@@ -325,7 +331,7 @@ class Cadence:
         """
         worked, self._due = self._working() if self._due is None else self._due, None
         if found:
-            self.unevenness = Unevenness()
+            self._replaced()
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)

@@ -1,28 +1,30 @@
 """Which plans are tried beside the one in use, and when: costs may be wrong, and then no statistics tell.
 
 Plans that nothing speaks for are tried where events have become slow, after a plan has taken over until none like it is
-quicker, and again after some time. What races have told is remembered; those that nothing came of may only take a small
-share of the time.
+quicker, and again after some time; and one that was in use if events took less time then. What races have told is
+remembered; those that nothing came of may only take a small share of the time.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 from ensue.planning.alternatives import outline_of
 from ensue.planning.decisions import Always, Reason
 from ensue.planning.objectives import Objective, Prospect
 from ensue.planning.plan import Plan, dump_plan, load_plan
-from ensue.runtime.doubts import Doubts
+from ensue.runtime.cadence import Unevenness
+from ensue.runtime.doubts import Doubts, Guess
 from ensue.runtime.trying import TRIED, Race
 from ensue.runtime.verdicts import Verdicts
 
 _SLOW = Always("events have become slow")
 _UNTRIED = Always("plans like the one in use have not been tried yet")
 _TRIED_AGAIN = Always("other plans were slower when they were tried some checks ago")
+_QUICKER = Always("events took less time with a plan that was in use before")
 _FORMER, _RACED = 3, 3
 """How many plans that were in use are remembered, and how many are tried at once beside the one in use."""
 _WASTED, _WASTED_SHARE = 0.02, 0.01
@@ -57,17 +59,18 @@ class Explorer:
     def __init__(self) -> None:
         self._verdicts = Verdicts()
         self._former: dict[str, Plan] = {}  # that were in use, the last one last
+        self._paces: dict[str, Unevenness] = {}  # what events took with these
         self._wasted = 0.0  # seconds in races that nothing came of, since a plan took over
         self._is_slow = False  # events were at the last check
         self._is_free = False  # there is time for more than what statistics speak for
         self._start: float | None = _FIRST  # seconds of work before it explores by itself; None: it is done
 
-    def look(self, used: Plan, check: int, slower: float, worked: float, *, is_news: bool = False) -> Reason | None:
+    def look(self, used: Plan, check: int, slower: float, worked: float, doubts: Doubts) -> Reason | None:
         """Why to try other plans at a check, if there is a reason: events are so many times `slower`, or it is time.
 
         That they are slow may be news of the stream, or a burst as there were others.
         """
-        if slower and not self._is_slow and is_news:
+        if slower and not self._is_slow and doubts.is_news(slower):
             self._verdicts.forget()  # of another stream, as it were
         self._is_slow = slower > 0
         self._is_free = self._wasted <= (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
@@ -75,6 +78,8 @@ class Explorer:
             return None
         if self._is_slow:
             return _SLOW
+        if self._quicker(used, doubts) is not None:
+            return _QUICKER
         if self._start is not None and worked >= self._start:
             return _UNTRIED
         return _TRIED_AGAIN if self._verdicts.is_due(outline_of(used), check) else None
@@ -107,7 +112,10 @@ class Explorer:
         """
         started = time.thread_time()
         rivals = [] if new is None else [new]
-        about = aim, prospect, used, new or used, check
+        quicker = self._quicker(used, doubts)
+        if quicker is not None and quicker != new:
+            rivals.append(quicker)
+        about = aim, prospect, used, new or used, check, rivals
         if self._is_free and (rivals or is_asked) and doubts.tells(TRIED):
             rivals += self._others(*about, _RACED - len(rivals), doubts.plausible)
         else:
@@ -116,12 +124,23 @@ class Explorer:
         told = race(plans) if rivals else None
         if told is None:
             return None
-        choice = choose_plan(prospect, plans, told, doubts)
+        choice = choose_plan(prospect, plans, told, doubts, [self._took(plan, doubts) for plan in plans])
         self._note(plans, choice, check)
         if not choice.first:
             self._wasted += time.thread_time() - started
         shown = choice.first or told.best_other
         return Found(plans[shown], choice.first > 0, told.ratio(shown), None if new is None else choice.taken[1])
+
+    def _took(self, plan: Plan, doubts: Doubts) -> Guess | None:
+        """How many times as long a plan took as the one in use, if it was in use before."""
+        pace = self._paces.get(outline_of(plan))
+        return None if pace is None else doubts.of_former(pace)
+
+    def _quicker(self, used: Plan, doubts: Doubts) -> Plan | None:
+        """A former plan that surely took less time, if there is one: the one that took least."""
+        took = {shape: self._took(plan, doubts) for shape, plan in self._former.items() if shape != outline_of(used)}
+        surely = {shape: one.value for shape, one in took.items() if one is not None and one.is_surely_less}
+        return self._former[min(surely, key=surely.__getitem__)] if surely else None
 
     def _others(
         self,
@@ -130,10 +149,11 @@ class Explorer:
         used: Plan,
         base: Plan,
         check: int,
+        rivals: Sequence[Plan],
         most: int,
         worth: float,
     ) -> list[Plan]:
-        """At most so many plans to try beside others, but for those that were slower of late, the cheapest first.
+        """At most so many plans to try beside rivals, but for those that were slower of late, the cheapest first.
 
         These are the ones in use before, and those that differ in one branch from `base`, which is tried too; if they
         cost no more than so many times as much as both.
@@ -150,7 +170,7 @@ class Explorer:
         new = [
             plan
             for shape, plan in made.items()
-            if shape not in (mine, outline_of(base))
+            if shape not in (mine, outline_of(base), *map(outline_of, rivals))
             and rank(plan) <= enough
             and self._verdicts.is_open(mine, shape, check)
         ]
@@ -166,13 +186,18 @@ class Explorer:
                 taken, expected = (_share(side[k], side[first]) for side in (choice.taken, choice.expected))
                 self._verdicts.add(used, outline_of(plan), taken, expected, check)
 
-    def note_former(self, plan: Plan) -> None:
-        """A plan has been replaced: what is like the new one has not been tried."""
+    def note_former(self, plan: Plan, pace: Unevenness | None) -> None:
+        """A plan has been replaced, and what events took with it: what is like the new one has not been tried."""
         shape = outline_of(plan)
-        self._former.pop(shape, None)
+        for known in (self._former, self._paces):
+            known.pop(shape, None)
         self._former[shape] = plan
+        if pace is not None:
+            self._paces[shape] = pace
         while len(self._former) > _FORMER:
-            del self._former[next(iter(self._former))]
+            first = next(iter(self._former))
+            del self._former[first]
+            self._paces.pop(first, None)
         self._wasted, self._start = 0.0, 0.0
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -181,6 +206,7 @@ class Explorer:
         return {
             "verdicts": self._verdicts.dump(),
             "former": [dump_plan(plan) for plan in self._former.values()],
+            "paces": {shape: list(astuple(pace)) for shape, pace in self._paces.items()},
             "wasted": self._wasted,
             "slow": self._is_slow,
             "start": self._start,
@@ -192,6 +218,7 @@ class Explorer:
         found = cls()
         found._verdicts = Verdicts(state["verdicts"])
         found._former = {outline_of(plan): plan for plan in map(load_plan, state["former"])}
+        found._paces = {shape: Unevenness(*pace) for shape, pace in state.get("paces", {}).items()}
         found._wasted, found._is_slow, found._start = state["wasted"], state["slow"], state["start"]
         return found
 
@@ -207,15 +234,19 @@ class Choice(NamedTuple):
     first: int
 
 
-def choose_plan(prospect: Prospect, plans: Sequence[Plan], race: Race, doubts: Doubts) -> Choice:
+def choose_plan(
+    prospect: Prospect, plans: Sequence[Plan], race: Race, doubts: Doubts, former: Sequence[Guess | None] = ()
+) -> Choice:
     """Which of some plans to use, of which the first is in use: by what they cost, and what they took in a race.
 
-    Where one would break a limit, what it costs does not count.
+    And by what `former` plans took when they were in use, as many times as long. Where one would break a limit, only
+    the race counts.
     """
+    known = former or [None for _ in plans]
     used = prospect.rank(plans[0])
     expected = [_share(prospect.rank(plan), used) for plan in plans]
     taken = [
-        race.ratio(k) if race.is_out(0) or race.is_out(k) else doubts.weigh(one, race.ratio(k), race)
+        race.ratio(k) if race.is_out(0) or race.is_out(k) else doubts.weigh(one, race.ratio(k), race, known[k])
         for k, one in enumerate(expected)
     ]
     first = taken.index(min(taken))
