@@ -150,4 +150,11 @@ WINDOWS: dict[int, dict[str, dict[int, int]]] = {
         "stock-like kleene": {4: 4_556_250},
         "stock-like disjunction": {4: 6_834_375},
     },
+    131: {
+        "traffic-like sequence": {4: 30_375_000_000, 6: 153_773_437_500, 8: 230_660_156_250},
+        "traffic-like negation": {4: 68_343_750_000, 6: 153_773_437_500, 8: 345_990_234_375},
+        "traffic-like conjunction": {4: 13_500_000_000, 6: 102_515_625_000, 8: 102_515_625_000},
+        "traffic-like kleene": {4: 68_343_750_000, 6: 68_343_750_000, 8: 153_773_437_500},
+        "traffic-like disjunction": {4: 45_562_500_000, 6: 30_375_000_000, 8: 102_515_625_000},
+    },
 }
