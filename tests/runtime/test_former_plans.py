@@ -85,6 +85,16 @@ def test_a_former_plan_is_tried_where_it_took_less_time() -> None:
     assert found == Found(FIRST, True, 0.3, None)
 
 
+def test_what_a_plan_took_that_is_in_use_again_does_not_speak_for_it() -> None:
+    explorer = Explorer()
+    explorer.note_former(BURST, pace(0.5e-6, 1_000_000))
+    even = replace(EARLY, times=(1.0, 0.85), is_early=False, counted=200_000)
+    slow = doubts(pace(2e-6, 200_000))
+    known = prospect({BURST: 100.0, OTHER: 85.0})
+    found = explorer.explore(AIM, known, BURST, OTHER, 1, lambda _: even, slow, is_asked=False)
+    assert found is not None and found.is_quicker and found.plan == OTHER
+
+
 def test_what_a_plan_took_outweighs_costs_and_a_race_over_its_first_events() -> None:
     plans, told = [BURST, FIRST], replace(EARLY, times=(1.0, 1.5))
     known = prospect({BURST: 100.0, FIRST: 130.0})

@@ -124,7 +124,7 @@ class Explorer:
         told = race(plans) if rivals else None
         if told is None:
             return None
-        choice = choose_plan(prospect, plans, told, doubts, [self._took(plan, doubts) for plan in plans])
+        choice = choose_plan(prospect, plans, told, doubts, [None, *(self._took(plan, doubts) for plan in rivals)])
         self._note(plans, choice, check)
         if not choice.first:
             self._wasted += time.thread_time() - started
