@@ -50,7 +50,7 @@ WHY = {
     "twice as fast with d_opt as with d = 0": "what breaks by chance is not taken for broken, or loses its race",
 }
 """Why a finding of the paper may not show here."""
-SAME = "both make the same plans at the same checks, but for some; what is left is less than the noise"
+SAME = "both make much the same plans, at the same checks"
 WHY_FIXED = {
     "invariant faster than threshold": SAME,
     "threshold faster than unconditional": SAME,
