@@ -81,6 +81,21 @@ def test_a_plan_that_falls_behind_drops_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(counts) == 3 and sorted(counts.values())[0] == 1 < sorted(counts.values())[1]
 
 
+def test_matches_are_not_put_together_in_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    step = Evaluator.step_within
+
+    def note(evaluator: Evaluator, state: Any, reading: Any, patience: Any) -> Any:
+        blocks, taken = step(evaluator, state, reading, patience)
+        found.append(sum(map(len, blocks)))
+        return blocks, taken
+
+    monkeypatch.setattr(Evaluator, "step_within", note)
+    told = race(Options(), "abc", "cba")
+    assert told is not None and len(found) > 1 and not any(found)
+    assert len(ensue.run(rare_first(told.events), ALL)) > 0
+
+
 def test_few_events_tell_nothing() -> None:
     race(Options(), "abc", "cba")  # to load kernels takes longer than that
     assert race(Options(), "abc", "cba", events=20) is None

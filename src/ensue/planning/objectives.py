@@ -96,24 +96,27 @@ class ForThroughput:
         return plan_cost(figures, plan)
 
     def prospect(self, figures: Sequence[Figures]) -> Prospect:
-        """Plans rank by all but the matches themselves and what only lists are joined to, which every plan finds.
+        """Plans rank by all but the matches themselves, which every plan finds; or but for lists, if these come last.
+
+        How many lists there are is hardly known. But they are looked for at each partial match they are joined to.
 
         To try are those of other planners, and greedy ones with other beginnings.
         """
         costs = list(map(Costs, figures))  # plans have much in common: each set of variables is counted once
 
         def rank(plan: Plan) -> float:
-            return sum(one.parts(_before_lists(one, tree)) for one, tree in zip(costs, plan.trees, strict=True))
+            return sum(_but_for_matches(one, tree) for one, tree in zip(costs, plan.trees, strict=True))
 
         return Prospect(figures, rank, lambda: [tuple(map(self.ready, other_trees(one))) for one in costs])
 
 
-def _before_lists(costs: Costs, tree: Tree) -> Tree:
-    """The tree below the joins at its top that only add lists."""
+def _but_for_matches(costs: Costs, tree: Tree) -> float:
+    """What a tree costs without its matches, or, where the joins at its top only add lists, what is below these."""
     lists = costs.figures.shape.lists
-    while isinstance(tree, Join) and isinstance(tree.right, Leaf) and tree.right.variable in lists:
-        tree = tree.left
-    return tree
+    below = tree
+    while isinstance(below, Join) and isinstance(below.right, Leaf) and below.right.variable in lists:
+        below = below.left
+    return costs.parts(tree) if below is tree else costs.tree(below)
 
 
 @dataclass(frozen=True, slots=True)

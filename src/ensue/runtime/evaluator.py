@@ -78,6 +78,7 @@ class Evaluator:
     output: list[Int64s] = field(default_factory=lambda: [np.empty(_BLOCK, dtype=np.int64)])
     pool: Pool = field(default_factory=Pool)
     seconds: list[float] = field(default_factory=lambda: [0.0])
+    drops: bool = False  # matches, unseen: they are only made for the time that it takes
 
     @property
     def digest(self) -> str:
@@ -227,6 +228,8 @@ class Evaluator:
                 state.shed_matches += found - limit
                 parts += self._cut(new, found - limit)
                 found = limit
+            elif self.drops:
+                pass
             elif 2 * used > len(out):  # a full block is handed over as it is, and replaced
                 parts.append(new)
                 self.output[0] = out = self.pool.take(len(out))

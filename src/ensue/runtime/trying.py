@@ -98,7 +98,7 @@ def run_race(
     full = int(batches[0].end[0]) + (plans[0].assembly.window or 0) if batches else 0
     events = counted = 0
     parts = _Parts(batches)
-    started = time.thread_time()  # what matches take to be put together counts too, though it tells nothing of plans
+    started = time.thread_time()
     for number, part in enumerate(parts):
         begun = time.thread_time()
         reading = Reading(part, plans[0].schema, strings)
@@ -130,9 +130,9 @@ class _Runner:
     """A plan in a race, and what it has taken."""
 
     def __init__(self, evaluator: Evaluator, limit: int | None) -> None:
-        # A clock of its own, and no limit of matches: they are dropped at once.
+        # A clock of its own, and no limit of matches: they are dropped.
         options = replace(evaluator.options, max_matches=None, max_partial_matches=limit, on_limit="error")
-        self._evaluator = replace(evaluator, options=options, seconds=[0.0])
+        self._evaluator = replace(evaluator, options=options, seconds=[0.0], drops=True)
         self._state: State = self._evaluator.new_state(room=_ROOM)
         self.spent = self.counted = 0.0  # seconds: all in all, and once states were full
         self.times = 1.0  # as long as the quickest
