@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adaptive_cells import SETS
 from adaptive_runs import HOPELESS, Outcome
 
 METHODS = ("static", "unconditional", "threshold", "invariant", "invariant, d_avg", "invariant, tuned")
@@ -106,7 +107,7 @@ def read_cell(stored: dict[str, Any]) -> CellResult:
 def load_cells(known: dict[str, Any], part: str) -> list[CellResult]:
     """The cells of a part that were stored, in order."""
     cells = [read_cell(one) for one in known.get(part, {"cells": []})["cells"]]
-    return sorted(cells, key=lambda cell: (cell.dataset, cell.planner, cell.size))
+    return sorted(cells, key=lambda cell: (cell.dataset, cell.planner, cell.size, SETS.index(cell.kind)))
 
 
 def mean(values: Iterable[float]) -> float:

@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -57,7 +57,7 @@ from adaptive_runs import (
 )
 from adaptive_windows import WINDOWS
 from rich.console import Console
-from workers import make_pool
+from workers import make_pool, results_of
 
 from ensue.planning.decisions import Decision, Threshold
 from ensue.planning.distances import AverageDistance, ConstantDistance, TunedDistance
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
     parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream in the parts{FIXED} ({CHECKS})")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many; --resume goes on")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
     parser.add_argument("--fit", action="store_true", help="only find out windows for adaptive_windows.py")
     parser.add_argument("--traffic", type=Path, metavar="FILE", help="Parquet: point_id ts avg_speed vehicle_count")
@@ -221,7 +221,6 @@ def main() -> None:
         if asked.fit:
             return fit_all(pool, asked.seed, parts, asked.sets, sizes)
         for part in parts:
-            found: Iterable[list[Any]]
             seed = SETTLED if part == "scan" else asked.seed
             settings = {"quick": asked.quick, "seed": seed, "run": asked.run, "repeats": asked.repeats}
             if part.endswith(FIXED):
@@ -231,14 +230,15 @@ def main() -> None:
             done = known.get(part, {"cells": []})["cells"]
             if part == "inverted":
                 planners = [planner for planner in PLANNERS if planner not in {cell["planner"] for cell in done}]
-                found = pool.map(partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1)), planners)
+                one = partial(do_inverted, events=2_000_000 // (4 if asked.quick else 1))
+                running = [pool.submit(one, planner) for planner in planners]
             else:
                 jobs = list_jobs(part, asked, sizes, events, seed, files, known)
                 there = {(cell["kind"], cell["size"], cell["dataset"]) for cell in done}
                 jobs = [job for job in jobs if (job.kind, job.size, job.dataset) not in there]
-                found = pool.map(do_steady if part == "steady" else do, jobs)
+                running = [pool.submit(do_steady if part == "steady" else do, job) for job in jobs]
             started = time.time()
-            for cells in found:  # what is there is kept if the rest is broken off
+            for cells in results_of(running, stop):  # what is there is kept if the rest is broken off
                 before = known.get(part, {"cells": [], "seconds": 0.0, **settings})
                 took = before["seconds"] + time.time() - started
                 known[part] = {**before, "cells": before["cells"] + cells, "seconds": took}
@@ -246,11 +246,8 @@ def main() -> None:
                 started = time.time()
                 for cell in cells:
                     console.print(read_cell(cell).line if part != "inverted" else part, highlight=False)
-                if time.time() > stop:
-                    break
             if time.time() > stop:
-                console.print("there is more to measure: --resume goes on with it", highlight=False)
-                pool.shutdown(cancel_futures=True)
+                console.print("time is up: --resume goes on with what there is left to measure", highlight=False)
                 break
     adaptive_report.write(asked.folder / "paper-adaptive.md", known)
     draw_plots(asked.folder, known)
