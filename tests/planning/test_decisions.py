@@ -108,21 +108,6 @@ def test_what_samples_swing_by_breaks_nothing() -> None:
     assert isinstance(sure.wants(exact), Violation), "what has no variance is known"
 
 
-def test_a_plan_that_is_kept_is_watched_too() -> None:
-    """Greedy takes c first and gets a worse order than the one in use; that one is given up once it is no better."""
-    figures = by_hand(conjunction("abc"), 1.0, [20.0, 20.0, 10.0], {("a", "b"): 0.01})
-    planned = GreedyOrder().plan(figures)
-    used = left_deep("abc")
-    assert gain_of(figures, used, planned.tree) < 0
-    decision = ByInvariants().armed(figures, planned, used)
-    assert decision.wants(figures) is None
-    reason = decision.wants(figures.moved("sel(a, b)", 0.9))
-    assert isinstance(reason, Violation) and reason.block == "in use"
-    assert gain_of(figures.moved("sel(a, b)", 0.9), used, planned.tree) > 0
-    assert load_decision(json.loads(json.dumps(decision.dump()))) == decision
-    assert ByInvariants().armed(figures, planned, planned.tree) == ByInvariants().armed(figures, planned)
-
-
 def test_average_difference() -> None:
     def comparison(left: float, right: float) -> BlockComparison:
         return BlockComparison(Growth("a"), Growth("b"), False, (left, right))

@@ -103,6 +103,7 @@ def run_local(asked: RunOptions) -> None:
                 options=options,
                 adapt=asked.adaptation,
             )
+            engine.take_journal()  # all of it from now on
             for matches in find_matches(engine, events, asked.batch_size, aside):
                 if most is not None and asked.on_limit == "error" and engine.counts.matches > most:
                     raise LimitError(f"there are more than {most:,} matches; narrow the query or raise --max-matches")

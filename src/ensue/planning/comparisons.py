@@ -178,12 +178,6 @@ def choose(costs: Costs, candidates: Sequence[Side]) -> tuple[int, tuple[BlockCo
     return best, won
 
 
-def compare_trees(costs: Costs, left: Tree, right: Tree, measure: Callable[[Tree], Side] = TreeCost) -> BlockComparison:
-    """That one tree costs no more than another."""
-    sides = measure(left), measure(right)
-    return BlockComparison(*sides, False, (sides[0].value(costs), sides[1].value(costs)))
-
-
 def show(tree: Tree) -> str:
     """A tree in one line."""
     return tree.variable if isinstance(tree, Leaf) else f"({show(tree.left)} ⋈ {show(tree.right)})"

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from ensue.errors import PlanError, StateError
-from ensue.planning.comparisons import Planned, Side, TreeCost, compare_trees
+from ensue.planning.comparisons import Planned, Side, TreeCost
 from ensue.planning.cost import Costs
 from ensue.planning.distances import ConstantDistance, Distance, dump_distance, load_distance
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Invariants, Selection, Sides, Violation, Watch, watch
-from ensue.planning.plan import Tree
+from ensue.planning.plan import Plan, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,25 @@ class Deviation:
         return f"{moved}, by {self.threshold:.3g} of it or more"
 
 
-Reason: TypeAlias = Violation | Deviation | Always
-"""Why a decision wants a new plan; each has a `text`."""
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A plan that did not save enough to take over when it was made, and does now: its cost is right, left that in use.
+
+    No decision tells that: what it watches is whether the planner would make that plan again.
+    """
+
+    plan: Plan
+    left: float
+    right: float
+
+    @property
+    def text(self) -> str:
+        """Which plan, and what it saves."""
+        return f"{self.plan}, which was passed over before, saves {1.0 - self.right / self.left:.0%} of the cost by now"
+
+
+Reason: TypeAlias = Violation | Deviation | Always | PassedOver
+"""Why a new plan is wanted; each has a `text`."""
 
 NOT_PLANNED = Always("no plan has been made from statistics yet")
 
@@ -57,8 +74,8 @@ class Decision(Protocol):
         """The reason to plan anew under the current figures, if there is one."""
         ...
 
-    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Decision:
-        """The decision once a plan was made from those figures; `kept` is the one in use if that is better."""
+    def armed(self, figures: Figures, planned: Planned) -> Decision:
+        """The decision once a plan was made from those figures."""
         ...
 
     def after(self, reason: Reason, gain: float) -> Decision:
@@ -78,7 +95,7 @@ class Static:
         """Nothing."""
         return None
 
-    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Static:
+    def armed(self, figures: Figures, planned: Planned) -> Static:
         """The same."""
         return self
 
@@ -99,7 +116,7 @@ class Unconditional:
         """Always."""
         return Always("plans anew at each check")
 
-    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Unconditional:
+    def armed(self, figures: Figures, planned: Planned) -> Unconditional:
         """The same."""
         return self
 
@@ -140,7 +157,7 @@ class Threshold:
                 return Deviation(name, before, now, self.t)
         return None
 
-    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> Threshold:
+    def armed(self, figures: Figures, planned: Planned) -> Threshold:
         """The same with those figures to compare with."""
         return replace(self, planned=dict(figures.values))
 
@@ -170,14 +187,10 @@ class ByInvariants:
         """The first broken invariant."""
         return NOT_PLANNED if self.invariants is None else self.invariants.check(figures, self.distance, self.sure)
 
-    def armed(self, figures: Figures, planned: Planned, kept: Tree | None = None) -> ByInvariants:
-        """The same with the invariants of that plan; first of all that a plan that is kept is no worse than it."""
+    def armed(self, figures: Figures, planned: Planned) -> ByInvariants:
+        """The same with the invariants of that plan."""
         invariants = watch(planned, figures, self.how)
-        distance = self.distance.armed(invariants.comparisons)
-        if kept is not None and kept != planned.tree:
-            first = "in use", compare_trees(Costs(figures), kept, planned.tree, planned.measure)
-            invariants = Invariants((first, *invariants.watched))
-        return replace(self, invariants=invariants, distance=distance)
+        return replace(self, invariants=invariants, distance=self.distance.armed(invariants.comparisons))
 
     def after(self, reason: Reason, gain: float) -> ByInvariants:
         """The same with a distance that has learned from the gain."""

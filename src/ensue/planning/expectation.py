@@ -82,7 +82,8 @@ class BranchExpectation:
 class Expectation:
     """The cost of a query's plan under statistics of so much time (`over`, up to `at`), in the time column's units.
 
-    `span` tells that time in words, `replanned` when another plan is looked for.
+    `span` tells that time in words, `replanned` when another plan is looked for; `passed_over` is the planner's last plan
+    if it is not in use.
     """
 
     over: float
@@ -92,6 +93,7 @@ class Expectation:
     alternatives: tuple[Alternative, ...]
     replanned: str
     branches: tuple[BranchExpectation, ...]
+    passed_over: Alternative | None = None
 
 
 def find_figures(
@@ -120,8 +122,12 @@ def expect(
     statistics: Statistics,
     decisions: Sequence[Decision],
     aim: Objective,
+    passed_over: Plan | None = None,
 ) -> Expectation:
-    """The cost of a plan under those figures, beside those of all planners, and what its decisions watch."""
+    """The cost of a plan under those figures, beside those of all planners, and what its decisions watch.
+
+    That is of the planner's last plan, which is in use unless it was `passed_over`.
+    """
     others = {"default": default_plan(query, branches, schema)}
     for name, planner in PLANNERS.items():
         others[name] = make_plan([planner.plan(one) for one in figures], stored=False)
@@ -136,6 +142,9 @@ def expect(
             _branch(one, decision, _candidates(one, tree, aim))
             for one, decision, tree in zip(figures, decisions, plan.trees, strict=True)
         ),
+        passed_over=None
+        if passed_over is None
+        else Alternative("passed over", str(passed_over), aim.cost(figures, passed_over)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import combinations, permutations
 from typing import Any, TypeAlias
@@ -52,6 +52,10 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+    def with_tree(self, k: int, tree: Tree) -> Plan:
+        """The same with another tree for the branch of that number."""
+        return replace(self, trees=(*self.trees[:k], tree, *self.trees[k + 1 :]))
 
 
 def _format_tree(tree: Tree, is_root: bool) -> str:

@@ -20,12 +20,12 @@ from ensue.events.schema import Schema
 from ensue.pattern.normalize import Branch
 from ensue.pattern.query import Policy, Query, TimeWindow
 from ensue.planning.comparisons import Planned
-from ensue.planning.decisions import Always, Decision, Reason, gain_of, load_decision
+from ensue.planning.decisions import Always, Decision, PassedOver, Reason, gain_of, load_decision
 from ensue.planning.expectation import Expectation, expect
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
 from ensue.planning.objectives import Prospect
-from ensue.planning.plan import Plan
+from ensue.planning.plan import Plan, dump_plan, load_plan
 from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.cadence import Unevenness
 from ensue.runtime.doubts import Doubts
@@ -91,6 +91,7 @@ class Replanner:
         self._prospect: Prospect | None = None  # by the figures of the last time that it was planned
         self._explorer = Explorer()
         self._disputes = 0  # checks at which it is to be planned anew
+        self._watched: Plan | None = None  # what the planner made last, and decisions watch; not in use if passed over
         self._stored: list[dict[str, Any]] | None = None  # the decisions of a snapshot, until they are asked
 
     @cached_property
@@ -130,7 +131,11 @@ class Replanner:
         statistics, figures = look(False)
         self._known = statistics
         watched = time.thread_time()
-        reasons = [decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)]
+        reasons: list[Reason | None] = [
+            decision.wants(one) for decision, one in zip(self._decisions, figures, strict=True)
+        ]
+        if all(reason is None for reason in reasons):
+            reasons = self._reconsider(figures)
         again = None
         if try_plans is not None:
             again = self._explorer.look(self.plan, self.checks, slower, worked, doubt())
@@ -151,6 +156,31 @@ class Replanner:
         self.spent.watching += closer - decided
         self._prospect = self._aim.prospect(figures)
         return self._plan_anew(self._known, self._prospect, reasons, again, swap, try_plans, doubt, closer)
+
+    def _reconsider(self, figures: Sequence[Figures]) -> list[Reason | None]:
+        """Why to plan branches whose plan in use is not what the planner made of them last, if that saves enough now.
+
+        What is watched holds as long as the planner would make the same plan, however dear the one in use has become.
+        One that was slower in a race must save so much more: when it races again is the explorer's business.
+        """
+        old, watched = self.plan, self._watched
+        nothing: list[Reason | None] = [None for _ in figures]
+        if watched is None or watched.trees == old.trees:
+            return nothing
+        prospect = self._aim.prospect(figures)
+        used = prospect.rank(old)
+        places = [
+            k
+            for k, tree in enumerate(watched.trees)
+            if tree != old.trees[k] and prospect.rank(old.with_tree(k, tree)) < used
+        ]
+        new = old
+        for k in places:
+            new = new.with_tree(k, watched.trees[k])
+        if not places or not self._is_promising(prospect, new, lasts=True):
+            return nothing
+        reason = PassedOver(new, used, prospect.rank(new))
+        return [reason if k in places else None for k in range(len(figures))]
 
     @property
     def has_untried(self) -> bool:
@@ -197,35 +227,45 @@ class Replanner:
         tried = time.thread_time()
         shown = new if found is None else found.plan
         used = shown if (is_promising if found is None else found.is_quicker) else old
-        self._arm(prospect, planned, reasons, new, used, None if found is None else found.planned)
+        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
+        is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
+        method: Method | None = None
+        replayed = 0
+        switching = time.thread_time()
+        if used != old:
+            method, replayed = swap(used, self._choose(is_lighter))
+        switched = time.thread_time()
+        is_refused = used != old and method is None
+        if is_refused:
+            self._explorer.note_refused(old, used, self.checks)
+            used = old
+        self._arm(prospect, planned, reasons, None if found is None else found.planned, learns=not is_refused)
+        self._watched = self._watched or old
+        for k, one in enumerate(planned):
+            if one is not None:
+                self._watched = self._watched.with_tree(k, new.trees[k])
         if used != old:
             self._disputes = 0
         elif asked is not None and found is not None:
             self._disputes = _DISPUTES
         armed = time.thread_time()
-        self.spent.planning += chosen - started + armed - tried
+        self.spent.planning += chosen - started + switching - tried + armed - switched
         self.spent.trying += tried - chosen
-        reason = next((one for one in reasons if one is not None), again)
-        assert reason is not None
-        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old:  # there is nothing left to try
-            return None
-        old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
-        is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
-        method: Method | None = None
-        replayed = 0
-        if used != old:
-            method, replayed = swap(used, self._choose(is_lighter))
-            self.spent.replacing += time.thread_time() - armed
+        self.spent.replacing += switched - switching
+        known = [one for one in (*reasons, again) if one is not None]
+        reason = known[0]
+        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old and not is_refused:
+            return None  # there is nothing left to try
         if method is not None:
             self._explorer.note_former(old, doubt().lately)
             self.plan = used
             self.replaced += 1
         self.planned += 1
-        values = (reason.left, reason.right) if isinstance(reason, Violation) else (None, None)
+        values = (reason.left, reason.right) if isinstance(reason, Violation | PassedOver) else (None, None)
         return Entry(
             query=self.name,
             at=statistics.at,
-            reason=reason.text,
+            reason="; ".join(dict.fromkeys(one.text for one in known)),
             left=values[0],
             right=values[1],
             old=str(old),
@@ -234,17 +274,18 @@ class Replanner:
             new_cost=new_cost,
             method=method,
             seconds=time.thread_time() - started,
+            switch_seconds=switched - switching,
             replayed=replayed,
             trial=None if found is None else found.ratio,
             statistics=statistics.to_json(),
         )
 
-    def _is_promising(self, prospect: Prospect, new: Plan) -> bool:
-        """Whether statistics, and what races have told, speak for a plan in the place of the one in use."""
+    def _is_promising(self, prospect: Prospect, new: Plan, *, lasts: bool = False) -> bool:
+        """Whether statistics, and what races have told of late (or what `lasts`), speak for another plan."""
         old = self.plan
         gain = self.adaptation.gain if self.adaptation.objective == "throughput" else 0.0
         old_rank, new_rank = map(prospect.rank, (old, new))
-        misled = self._explorer.misled(old, new, self.checks)
+        misled = self._explorer.misled(old, new, self.checks, lasts=lasts)
         is_ready = all(self._aim.ready(tree) == tree for tree in old.trees)
         is_better = misled * new_rank < (1.0 - gain) * old_rank
         return is_better or (new_rank == old_rank and not is_ready and misled <= 1.0)
@@ -260,24 +301,25 @@ class Replanner:
         prospect: Prospect,
         planned: Sequence[Planned | None],
         reasons: Sequence[Reason | None],
-        new: Plan,
-        used: Plan,
         ratio: float | None,
+        *,
+        learns: bool,
     ) -> None:
         """Let the decisions learn from what came of planning, and watch what the new plan rests on.
 
-        `used` is the plan in use from now on, `ratio` how many times as long as the old one the new one took.
+        `ratio` is how many times as long as the old plan the new one took. From one that could not take over nothing is
+        to be learned.
         """
-        is_dearer = prospect.rank(used) > prospect.rank(new)
         for k, (one, found, reason) in enumerate(zip(prospect.figures, planned, reasons, strict=True)):
             if found is not None and reason is not None:
                 learned = self._decisions[k]
-                if ratio is None:
+                if learns and ratio is None:
                     old = self._aim.bare(self.plan.trees[k])
                     learned = learned.after(reason, gain_of(one, old, found.tree, found.measure))
-                elif ratio < 1.0:  # a plan that is slower has its verdict: the comparison was right to break
+                elif learns and ratio is not None and ratio < 1.0:
+                    # a plan that is slower has its verdict: the comparison was right to break
                     learned = learned.after(reason, 1.0 - ratio)
-                self._decisions[k] = learned.armed(one, found, None if is_dearer else self._aim.bare(used.trees[k]))
+                self._decisions[k] = learned.armed(one, found)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump_decisions(self) -> dict[str, Any]:
@@ -288,6 +330,7 @@ class Replanner:
             "counts": [self.checks, self.planned, self.replaced],
             "explored": self._explorer.dump(),
             "disputes": self._disputes,
+            "watched_plan": None if self._watched is None else dump_plan(self._watched),
             "rule": self._rule(),
         }
 
@@ -303,6 +346,8 @@ class Replanner:
         if is_known and state["rule"] == self._rule():
             self._stored = list(state["decisions"])
             self._disputes = state.get("disputes", 0)
+            watched = state.get("watched_plan")
+            self._watched = None if watched is None else load_plan(watched)
             if "explored" in state:
                 self._explorer = Explorer.load(state["explored"])
 
@@ -385,7 +430,8 @@ class Adapter(Replanner):
             return None
         figures = self.figures(self._known)
         about = (self.query, self.branches, self._schema, self.plan)
-        return expect(*about, figures, self._known, self._decisions, self._aim)
+        passed_over = None if self._watched is None or self._watched.trees == self.plan.trees else self._watched
+        return expect(*about, figures, self._known, self._decisions, self._aim, passed_over)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> tuple[dict[str, Any], list[pa.Table]]:

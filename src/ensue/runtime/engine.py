@@ -476,11 +476,11 @@ class Engine(Fed):
 
     @property
     def journal(self) -> list[Entry]:
-        """What was decided about plans, and why: the last 1,000 entries (all, to who calls `take_journal` in time)."""
+        """What was decided about plans, and why: the last 1,000 entries (all, to who calls `take_journal`)."""
         return list(self._loop.journal)
 
     def take_journal(self) -> list[Entry]:
-        """The entries of the journal since the last call."""
+        """The entries of the journal since the last call, however many; at the first one the last 1,000."""
         return self._loop.journal.take()
 
     def _lane(self, name: str) -> Lane:

@@ -7,9 +7,10 @@ remembered; those that nothing came of may only take a small share of the time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 from ensue.planning.alternatives import outline_of
@@ -89,9 +90,12 @@ class Explorer:
         """Whether plans like the one in use are to be tried as soon as there is time."""
         return self._start is not None
 
-    def misled(self, used: Plan, other: Plan, check: int) -> float:
-        """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known."""
-        return self._verdicts.misled(outline_of(used), outline_of(other), check)
+    def misled(self, used: Plan, other: Plan, check: int, *, lasts: bool = False) -> float:
+        """How many times as long another plan takes as its share of the costs lets expect; 1 if nothing is known.
+
+        Whether that `lasts`, or is to be asked again some checks after a race.
+        """
+        return self._verdicts.misled(outline_of(used), outline_of(other), check, lasts=lasts)
 
     def explore(
         self,
@@ -163,7 +167,7 @@ class Explorer:
         for k, (one, trees) in enumerate(zip(prospect.figures, prospect.trees, strict=True)):
             near = map(aim.ready, aim.near(one, aim.bare(base.trees[k])))
             for tree in (*trees, *near):
-                plan = replace(base, trees=(*base.trees[:k], tree, *base.trees[k + 1 :]))
+                plan = base.with_tree(k, tree)
                 made.setdefault(outline_of(plan), plan)
         mine = outline_of(used)
         enough = worth * min(rank(used), rank(base))
@@ -185,6 +189,10 @@ class Explorer:
             if k != first:
                 taken, expected = (_share(side[k], side[first]) for side in (choice.taken, choice.expected))
                 self._verdicts.add(used, outline_of(plan), taken, expected, check)
+
+    def note_refused(self, used: Plan, other: Plan, check: int) -> None:
+        """A plan could not take over: going through the last window with it took too long, or too much room."""
+        self._verdicts.add(outline_of(used), outline_of(other), math.inf, 1.0, check)
 
     def note_former(self, plan: Plan, pace: Unevenness | None) -> None:
         """A plan has been replaced, and what events took with it: what is like the new one has not been tried."""

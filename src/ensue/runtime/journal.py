@@ -15,10 +15,11 @@ _KEPT = 1_000
 class Entry:
     """One line of the journal: what was decided at a check that called for planning, and why.
 
-    `at` is the event time. `left` and `right` are the values of a broken invariant's sides. `method` is None where the
-    plan stayed. Costs are those of both plans under the statistics of that moment; `trial` is how many times as long as
-    the old plan the new one took for the last events, None if it was not tried. `seconds` is what planning, trying and
-    replacing took, `replayed` the number of events that were gone through again.
+    `at` is the event time. `reason` tells which invariant broke, of several branches those of each; `left` and `right`
+    are the values of its sides, of the first one. `method` is None where the plan stayed. Costs are those of both plans
+    under the statistics of that moment; `trial` is how many times as long as the old plan the new one took for the last
+    events, None if it was not tried. `seconds` is what planning, trying and replacing took, `switch_seconds` replacing
+    alone, `replayed` the number of events that were gone through again; if the plan stayed nevertheless, for in vain.
     """
 
     query: str
@@ -32,6 +33,7 @@ class Entry:
     new_cost: float
     method: str | None
     seconds: float
+    switch_seconds: float
     replayed: int
     trial: float | None
     statistics: dict[str, Any] = field(repr=False)
@@ -46,7 +48,9 @@ class Entry:
         return asdict(self)
 
     def __str__(self) -> str:
-        done = f"{self.method}, {self.replayed:,} events again" if self.replaced else "kept"
+        done = "kept"
+        if self.replaced or self.replayed:
+            done = f"{self.method or 'could not take over'}, {self.replayed:,} events again"
         if self.trial is not None:
             done = f"tried, {self.trial:.3g} times as long; {done}"
         costs = f"{self.old_cost:.6g} -> {self.new_cost:.6g}"
@@ -58,15 +62,20 @@ class Entry:
 class Journal:
     """The last entries; of older ones only the engine's counts tell how many there were.
 
+    Who takes them has all since the last time, however many these are.
+
     >>> journal = Journal(most=2)
     >>> journal.add("abc")
     >>> list(journal), journal.take(), journal.take()
     (['b', 'c'], ['b', 'c'], [])
+    >>> journal.add("defg")
+    >>> list(journal), journal.take()
+    (['f', 'g'], ['d', 'e', 'f', 'g'])
     """
 
     def __init__(self, most: int = _KEPT) -> None:
         self._entries: deque[Entry] = deque(maxlen=most)
-        self._untold = 0  # how many of them have not been taken
+        self._untaken: list[Entry] | None = None  # None: nobody has asked for them yet
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -76,12 +85,13 @@ class Journal:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Write some entries down."""
-        for entry in entries:
-            self._entries.append(entry)
-            self._untold = min(self._untold + 1, len(self._entries))
+        new = list(entries)
+        self._entries.extend(new)
+        if self._untaken is not None:
+            self._untaken += new
 
     def take(self) -> list[Entry]:
-        """The entries since the last call, as far as they are kept."""
-        new = list(self._entries)[len(self._entries) - self._untold :]
-        self._untold = 0
-        return new
+        """The entries since the last call; at the first one those that are kept."""
+        taken = list(self._entries) if self._untaken is None else self._untaken
+        self._untaken = []
+        return taken

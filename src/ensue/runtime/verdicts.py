@@ -10,6 +10,7 @@ _AGAIN, _AGAIN_AT_MOST = 4, 64
 """After how many checks a plan that was slower is tried again: so many, then twice as many each time, and at most."""
 _MOST = 64
 _FURTHEST = 1e6
+"""As how many times as dear a plan counts at most: as one that could not be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,15 @@ class Verdicts:
         """The stream is another one now: what was slower may be quicker."""
         self._known.clear()
 
-    def misled(self, used: str, other: str, check: int) -> float:
-        """How many times as long a plan takes as its share of the costs lets expect; 1 if nothing is known."""
+    def misled(self, used: str, other: str, check: int, *, lasts: bool = False) -> float:
+        """How many times as long a plan takes as its share of the costs lets expect; 1 if nothing is known.
+
+        Nor after some time, unless what was told once `lasts`. That a plan could not be run does not.
+        """
         known = self._known.get((used, other))
-        return known.misled if known is not None and check < known.until else 1.0
+        if known is None or (check >= known.until and not (lasts and known.misled < _FURTHEST)):
+            return 1.0
+        return known.misled
 
     def is_due(self, used: str, check: int) -> bool:
         """Whether it is time to try other plans again in the place of this one."""

@@ -87,8 +87,8 @@ class _Finder:
                 found = _between(matches.to_arrow(), bounds)
                 for start in range(0, found.num_rows, ROWS_AT_ONCE):
                     yield from self.shape.matches(found.slice(start, ROWS_AT_ONCE))
+            yield from self.shape.notes(JOURNAL, write_entries(engine.take_journal(), shard))  # not all are kept
         yield from set_aside(engine, self.shape)
-        yield from self.shape.notes(JOURNAL, write_entries(engine.journal, shard))
 
 
 def set_aside(engine: Engine | RuleEngine, shape: Shape) -> Iterator[pa.RecordBatch]:

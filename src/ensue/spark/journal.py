@@ -16,8 +16,8 @@ KIND = "journal"
 
 _ENTRY = (
     "bucket int, query string, at bigint, reason string, left double, right double, old string, new string, "
-    "old_cost double, new_cost double, method string, seconds double, replayed bigint, trial double, "
-    "statistics string"
+    "old_cost double, new_cost double, method string, seconds double, switch_seconds double, replayed bigint, "
+    "trial double, statistics string"
 )
 
 
@@ -32,8 +32,8 @@ def journal_of(detected: DataFrame) -> DataFrame:
     The columns are those of `ensue.runtime.adapting.Entry`, after `bucket`, the number of the bucket of a stream or the
     shard of a finite DataFrame: `query`, `at` (the event time), `reason`, `left` and `right` (the sides of a broken
     invariant), `old` and `new` (the plans), `old_cost`, `new_cost`, `method` (null: the plan stayed), `seconds`,
-    `replayed`, `trial` (how many times as long as the old plan the new one took when it was tried) and `statistics`,
-    which is JSON.
+    `switch_seconds`, `replayed`, `trial` (how many times as long as the old plan the new one took when it was tried)
+    and `statistics`, which is JSON.
     """
     match = detected.schema["match"].dataType
     assert isinstance(match, T.StructType)

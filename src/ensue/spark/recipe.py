@@ -40,7 +40,7 @@ class Recipe:
 
     def make_engine(self) -> Engine | RuleEngine:
         """An engine that has not seen the columns yet: for `restore`, or `bind`."""
-        return make_engine(
+        engine = make_engine(
             Program((*self.rules, *self.queries)),
             is_stream=self.is_stream,
             type=self.type,
@@ -52,6 +52,8 @@ class Recipe:
             options=self.options,
             adapt=self.adapt,
         )
+        engine.take_journal()  # all of it from now on
+        return engine
 
     def bind(self, engine: Engine | RuleEngine) -> Matches:
         """Tell an engine the columns; what it gives back is empty, and has the columns of its results."""
