@@ -18,9 +18,15 @@ TWIN, STATIC_TWIN = "invariant, tuned, twin", "static, twin"
 """The same once more, as if it were another method, and so the plan that stays: by how much they differ is chance."""
 
 
+BASIC = "K = 1, d = 0"
+"""The paper's basic method in the scan: the tightest invariant of each block, broken as soon as its sides change places."""
+
 FIXED = " fixed"
 """What parts are called in which all methods are checked at the same events, and costs alone decide."""
-STREAMS = ("traffic-like fixed", "stock-like fixed", "traffic-like", "stock-like", "traffic file", "stocks file")
+FILES = ("traffic file", "stocks file")
+STREAMS = tuple(
+    name + how for names in (("traffic-like", "stock-like"), FILES) for how in (FIXED, "") for name in names
+)
 
 
 NOISE = 0.02

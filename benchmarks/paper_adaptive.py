@@ -4,8 +4,8 @@ Five sets of patterns of sizes 3 to 8, over generated streams (and your files, w
 greedy planner and ZStream's: a plan that stays, one that is made anew at each check, by a threshold, and by invariants.
 In the parts called fixed, methods are checked at the same events and costs alone decide, as in the paper, so that runs
 can be repeated and nothing but D tells methods apart; in the others they check, race and replace as the engine does by
-itself. Before that t and d are scanned on sequences, on streams of another seed than those that are reported; beside it
-there are a stream whose rates invert half way and one without drift. Each part adds its numbers to
+itself. Before that t and d are scanned on sequences in the same way as in the fixed parts, on streams of another seed
+than those that are reported; beside it there are a stream whose rates invert half way and one without drift. Each part adds its numbers to
 results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there. Time is CPU time;
 the methods take turns of some batches.
 """
@@ -39,7 +39,7 @@ from adaptive_cells import (
     read_traffic,
 )
 from adaptive_plots import draw_plots
-from adaptive_results import DEFAULT, FIXED, STATIC_TWIN, STREAMS, CellResult, best_parameters, read_cell
+from adaptive_results import BASIC, DEFAULT, FILES, FIXED, STATIC_TWIN, STREAMS, CellResult, best_parameters, read_cell
 from adaptive_runs import (
     BATCH,
     MOST_RUNS,
@@ -59,7 +59,7 @@ from adaptive_windows import WINDOWS
 from rich.console import Console
 from workers import make_pool, results_of
 
-from ensue.planning.decisions import Decision, Threshold
+from ensue.planning.decisions import ByInvariants, Decision, Threshold
 from ensue.planning.distances import AverageDistance, ConstantDistance, TunedDistance
 
 PLANNERS = ("greedy", "zstream")
@@ -90,7 +90,7 @@ class Job:
         if self.part == "scan":
             found: dict[str, Decision | None] = {f"d = {d:g}": invariants(ConstantDistance(d)) for d in DISTANCES}
             found |= {f"t = {t:g}": Threshold(t) for t in THRESHOLDS}
-            return found | {"d_avg": invariants(AverageDistance())}
+            return found | {"d_avg": invariants(AverageDistance()), BASIC: ByInvariants()}
         return methods(*dict(self.parameters).get(planner, (0.5, 0.1)))
 
 
@@ -113,9 +113,14 @@ def make_cell(
     return Cell(dataset, pattern, window, table, every)
 
 
+def is_fixed(part: str) -> bool:
+    """Whether all methods are checked at the same events, and costs alone decide."""
+    return part == "scan" or part.endswith(FIXED)
+
+
 def do(job: Job) -> list[dict[str, Any]]:
     """Run all methods by both planners."""
-    checks = job.checks if job.part.endswith(FIXED) else None
+    checks = job.checks if is_fixed(job.part) else None
     cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run, checks)
     repeats = 1 if job.part == "scan" else job.repeats
     most = MOST_RUNS * job.run
@@ -198,7 +203,9 @@ def main() -> None:
     )
     parser.add_argument("--run", type=float, default=RUN, help=f"seconds that a run should take ({RUN:g})")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
-    parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream in the parts{FIXED} ({CHECKS})")
+    parser.add_argument(
+        "--checks", type=int, default=CHECKS, help=f"of a stream in the parts{FIXED} and the scan ({CHECKS})"
+    )
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
@@ -210,8 +217,8 @@ def main() -> None:
     asked = parser.parse_args()
     events = asked.events or (EVENTS // 6 if asked.quick else None)
     sizes = asked.sizes or (SIZES[::2] if asked.quick else SIZES)
-    files = {"traffic file": asked.traffic, "stocks file": asked.stocks}
-    parts = asked.only or [part for part in PARTS if files.get(part, True)]
+    files = dict(zip(FILES, (asked.traffic, asked.stocks), strict=True))
+    parts = asked.only or [part for part in PARTS if files.get(part.removesuffix(FIXED), True)]
     asked.folder.mkdir(parents=True, exist_ok=True)
     kept = asked.folder / "paper-adaptive.json"
     known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
@@ -223,7 +230,7 @@ def main() -> None:
         for part in parts:
             seed = SETTLED if part == "scan" else asked.seed
             settings = {"quick": asked.quick, "seed": seed, "run": asked.run, "repeats": asked.repeats}
-            if part.endswith(FIXED):
+            if is_fixed(part):
                 settings["checks"] = asked.checks
             if not asked.resume or not is_alike(known.get(part), settings):
                 known.pop(part, None)
@@ -279,8 +286,8 @@ def list_jobs(
     name = part.removesuffix(FIXED)
     like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(name, name)
     parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
-    path = files.get(part)
-    if part in files and path is None:
+    path = files.get(name)
+    if name in files and path is None:
         raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
     return [Job(part, name, path, kind, size, *length, parameters) for size in sizes for kind in asked.sets]
 

@@ -43,8 +43,10 @@ def test_what_lists_are_joined_to_last_counts_but_they_do_not(lists: str) -> Non
     assert whole["abc"] == pytest.approx(34 + 2 + 8) and whole["bca"] == pytest.approx(34 + 80 + 8)
 
 
-def test_lists_that_others_are_joined_to_count() -> None:
+def test_where_lists_stand_makes_no_difference() -> None:
+    """They are made last wherever that is; but if there is nothing else, they are all there is to compare."""
     variables = (Variable("a", "A"), Variable("l", "L", True, 1, None), Variable("b", "B"))
     figures = by_hand(Shape(variables), 1.0, [2.0, 3.0, 4.0], {})
-    costs = Costs(figures)
-    assert rank(figures, "alb") == costs.parts(left_deep("alb")) > rank(figures, "abl") == costs.tree(left_deep("ab"))
+    assert rank(figures, "lab") == rank(figures, "alb") == rank(figures, "abl") == Costs(figures).tree(left_deep("ab"))
+    alone = by_hand(Shape(variables[1:2]), 1.0, [3.0], {})
+    assert rank(alone, "l") == Costs(alone).parts(left_deep("l"))

@@ -228,7 +228,7 @@ def test_checks_keep_their_distance_through_restarts() -> None:
     for _ in range(6):
         again = Cadence(None, budget=0.5)
         again.load(json.loads(json.dumps({**cadence.dump(), "worked": 1.0})), cadence.next - 1)
-        again.checked(again.next, 0.25)  # of a second that it has worked: half of what it may take
+        again.checked(again.next, 0.25, found=True)  # of a second that it has worked: half of what it may take
         assert again.events == 2048, "a check that is cheap beside the work need not wait longer"
         assert again.dump()["worked"] < 1.0
         cadence = again
@@ -263,7 +263,7 @@ def test_a_check_is_put_off_until_its_cost_is_a_small_share() -> None:
         number = stop
         if cadence.is_due(number):
             clock[0] += 0.002
-            cadence.checked(number, 0.002)
+            cadence.checked(number, 0.002, found=True)
             checks += 1
     assert 0.006 < checks * 0.002 / clock[0] < 0.0125
     assert not cadence.is_due(number + 10_000), "where the clock stands still there is no reason to look"
@@ -296,7 +296,7 @@ def test_a_stream_that_becomes_slow_is_checked_sooner() -> None:
     clock = [0.0]
     cadence = Cadence(None, 0.01, lambda: clock[0])
     clock[0] = 1.0
-    cadence.checked(10_000, 0.001)
+    cadence.checked(10_000, 0.001, found=True)
     assert cadence.is_far(10_000, 10_100, 500)
     assert not cadence.is_far(cadence.next - 900, cadence.next - 400, 500), "it comes soon"
     clock[0] = 2.0
@@ -307,7 +307,7 @@ def test_nothing_is_asked_about_short_batches_for_a_while() -> None:
     clock = [0.0]
     cadence = Cadence(None, 0.01, lambda: clock[0])
     clock[0] = 1.0
-    cadence.checked(10_000, 0.001)
+    cadence.checked(10_000, 0.001, found=True)
     assert not cadence.is_quiet(10_100), "it is not known how far the next check is"
     assert cadence.is_far(10_000, 10_100, 500)
     assert cadence.is_quiet(10_200)
@@ -342,12 +342,12 @@ def test_events_that_suddenly_take_longer_are_noticed() -> None:
         cadence = Cadence(None, 0.01, lambda: clock[0])
         for number in range(100_000, 2_000_000, 100_000):
             clock[0] += 1.0
-            cadence.checked(number, 0.0099)  # 1 % of a second's work
+            cadence.checked(number, 0.0099, found=True)  # 1 % of a second's work
         return cadence
 
     cadence = settled()
     assert 90_000 < events_until_due(cadence, 1_900_000, 0.025) < 110_000
-    cadence.checked(2_000_000, 0.0099)
+    cadence.checked(2_000_000, 0.0099, found=True)
     assert cadence.slower(2_000_000) == 0.0
     assert 2_500 <= (came := events_until_due(cadence, 2_000_000, 0.1)) <= 7_500, "after a tenth of the time"
     assert 3.9 < cadence.slower(2_000_000 + came) < 4.1
@@ -434,7 +434,7 @@ def test_a_batch_is_glanced_at_once_a_check_would_not_cost_too_much() -> None:
     cadence = Cadence(None, 0.01, lambda: clock[0])
     for number in (90_000, 100_000):  # the first is soon followed by another
         clock[0] = 1e-5 * number
-        cadence.checked(number, 0.0104)  # 10 microseconds an event, and a check is taken for 5.5 ms at last
+        cadence.checked(number, 0.0104, found=True)  # 10 microseconds an event, and a check is taken for 5.5 ms at last
     glances = []
     for number in range(100_000, 150_000, 1_000):
         assert cadence.is_far(number, number + 1_000, 0)

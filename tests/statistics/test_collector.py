@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import ensue
 from ensue.errors import StateError
 from ensue.events.batch import EventBatch
 from ensue.events.intake import Intake
@@ -22,6 +23,7 @@ from ensue.planning.cost import Costs
 from ensue.planning.figures import figures_of
 from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector, Reach
+from ensue.statistics.conditions import find_conditions
 from ensue.statistics.sampling import Events, Mask, Sampling
 from ensue.statistics.snapshot import Estimate, Statistics
 
@@ -471,3 +473,28 @@ def test_the_state_of_another_query_is_refused() -> None:
     with pytest.raises(StateError):
         collector.load(state, [])
     assert collector.dump()[0] == state
+
+
+@pytest.mark.parametrize(("types", "events"), [("ABC", 4_000), ("ABC" + 90 * "X", 6_000)], ids=["many", "few"])
+def test_conditions_that_no_event_passes_at_first(types: str, events: int) -> None:
+    """Nothing can be said of several events at once; as soon as some pass it is."""
+    dice = np.random.default_rng(5)
+    query = "PATTERN SEQ(A a, B b, C c) WHERE a.x > 2 AND b.x > 2 AND c.x > 2 AND a.x < b.x AND b.x < c.x WITHIN 1000"
+    engine = ensue.compile(query, adapt=ensue.Adaptation(every=events, decision="unconditional"))
+    found = 0
+    for start in range(0, 10 * events, 1_000):
+        passes = 3.0 if start >= 4 * events else 0.0
+        kinds = np.array(list(types))[dice.integers(0, len(types), 1_000)]
+        table = pa.table({"type": kinds, "ts": np.arange(start, start + 1_000), "x": dice.random(1_000) + passes})
+        found += len(engine.push(table))
+    ((*_, share, _),) = engine.journal[-1].statistics["implied"]
+    assert found > 0 and 0.3 < share < 0.7
+
+
+def test_what_branches_imply_of_a_pair_must_be_the_same() -> None:
+    """There is one number for a pair, and one plan for each branch: a.x < c.x says nothing of a.y < c.y."""
+    either = (
+        "PATTERN SEQ(A a, OR(B b, D d), C c) WHERE a.x < b.x AND b.x < c.x AND a.{0} < d.{0} AND d.{0} < c.{0} WITHIN 9"
+    )
+    assert not find_conditions(parse_query(either.format("y"))).implied
+    assert ("a", "c") in find_conditions(parse_query(either.format("x"))).implied

@@ -82,8 +82,8 @@ class BranchExpectation:
 class Expectation:
     """The cost of a query's plan under statistics of so much time (`over`, up to `at`), in the time column's units.
 
-    `span` tells that time in words, `replanned` when another plan is looked for; `passed_over` is the planner's last plan
-    if it is not in use.
+    `span` tells that time in words, `replanned` when another plan is looked for; `passed_over` is the planner's last
+    plan if it is not in use.
     """
 
     over: float

@@ -14,7 +14,7 @@ from ensue.planning.cost import Costs, plan_cost
 from ensue.planning.eager_lazy import EagerLazy
 from ensue.planning.figures import Figures
 from ensue.planning.latency import Timings, latency_of
-from ensue.planning.plan import Join, Leaf, Plan, Tree
+from ensue.planning.plan import Plan, Tree, without
 from ensue.planning.planners import Planner, with_storage
 
 ObjectiveName: TypeAlias = Literal["throughput", "latency"]
@@ -96,7 +96,7 @@ class ForThroughput:
         return plan_cost(figures, plan)
 
     def prospect(self, figures: Sequence[Figures]) -> Prospect:
-        """Plans rank by all but the matches themselves, which every plan finds; or but for lists, if these come last.
+        """Plans rank by all but the matches themselves, which every plan finds; or but for lists, which are made last.
 
         How many lists there are is hardly known. But they are looked for at each partial match they are joined to.
 
@@ -111,12 +111,12 @@ class ForThroughput:
 
 
 def _but_for_matches(costs: Costs, tree: Tree) -> float:
-    """What a tree costs without its matches, or, where the joins at its top only add lists, what is below these."""
-    lists = costs.figures.shape.lists
-    below = tree
-    while isinstance(below, Join) and isinstance(below.right, Leaf) and below.right.variable in lists:
-        below = below.left
-    return costs.parts(tree) if below is tree else costs.tree(below)
+    """What a tree costs without its matches, or, if there are lists, what it costs without these.
+
+    They are made when all else is bound, wherever they stand.
+    """
+    singles = without(tree, costs.figures.shape.lists)
+    return costs.parts(tree) if singles is None or singles == tree else costs.tree(singles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import combinations, permutations
@@ -63,6 +63,20 @@ def _format_tree(tree: Tree, is_root: bool) -> str:
         return tree.variable
     star = "*" if tree.stored and not is_root else ""  # what the root finds is the result, which is not kept
     return f"({_format_tree(tree.left, False)} ⋈ {_format_tree(tree.right, False)}){star}"
+
+
+def without(tree: Tree, names: Container[str]) -> Tree | None:
+    """A tree without some of its variables; None if these are all.
+
+    >>> print(Plan((without(left_deep("abcd"), "bd"),)))
+    (a ⋈ c)
+    """
+    if isinstance(tree, Leaf):
+        return None if tree.variable in names else tree
+    left, right = without(tree.left, names), without(tree.right, names)
+    if left is None or right is None:
+        return left or right
+    return tree if (left, right) == (tree.left, tree.right) else Join(left, right, tree.stored)
 
 
 def dump_tree(tree: Tree) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -77,8 +78,8 @@ class Adaptation:
             raise PlanError(f"there is no decision {self.decision!r}: take one of {', '.join(_DECISIONS)}")
         if self.every is not None and self.every < 1:
             raise PlanError(f"a check every {self.every} events is none: take 1 or more")
-        if not self.windows > 0:
-            raise PlanError(f"statistics of {self.windows} windows are of nothing: take a number above 0")
+        if not 0 < self.windows < math.inf:
+            raise PlanError(f"statistics cannot be of {self.windows} windows: take a number above 0")
         if not 0 <= self.gain < 1:
             raise PlanError(f"a plan cannot save a share of {self.gain}: take a number from 0 up to 1")
         if not 0 < self.budget <= 1:

@@ -25,7 +25,7 @@ from ensue.planning.expectation import Expectation, expect
 from ensue.planning.figures import Figures
 from ensue.planning.invariants import Violation
 from ensue.planning.objectives import Prospect
-from ensue.planning.plan import Plan, dump_plan, load_plan
+from ensue.planning.plan import Plan, Tree, dump_plan, load_plan
 from ensue.runtime.adaptation import Adaptation, pace_of
 from ensue.runtime.cadence import Unevenness
 from ensue.runtime.doubts import Doubts
@@ -168,19 +168,20 @@ class Replanner:
         if watched is None or watched.trees == old.trees:
             return nothing
         prospect = self._aim.prospect(figures)
-        used = prospect.rank(old)
-        places = [
-            k
-            for k, tree in enumerate(watched.trees)
-            if tree != old.trees[k] and prospect.rank(old.with_tree(k, tree)) < used
-        ]
-        new = old
-        for k in places:
-            new = new.with_tree(k, watched.trees[k])
-        if not places or not self._is_promising(prospect, new, lasts=True):
+        new = self._with_cheaper(prospect, watched.trees)
+        if new == old or not self._is_promising(prospect, new, lasts=True):
             return nothing
-        reason = PassedOver(new, used, prospect.rank(new))
-        return [reason if k in places else None for k in range(len(figures))]
+        reason = PassedOver(new, prospect.rank(old), prospect.rank(new))
+        return [None if one == other else reason for one, other in zip(old.trees, new.trees, strict=True)]
+
+    def _with_cheaper(self, prospect: Prospect, trees: Sequence[Tree]) -> Plan:
+        """The plan in use with those of some trees, of each branch, that cost no more than its own."""
+        used = prospect.rank(self.plan)
+        new = self.plan
+        for k, tree in enumerate(trees):
+            if tree != self.plan.trees[k] and prospect.rank(self.plan.with_tree(k, tree)) <= used:
+                new = new.with_tree(k, tree)
+        return new
 
     @property
     def has_untried(self) -> bool:
@@ -189,7 +190,7 @@ class Replanner:
 
     def try_more(self, swap: Replace, try_plans: Try, worked: float, doubt: Callable[[], Doubts]) -> Entry | None:
         """Try more plans, by what was known when it was planned last."""
-        again = self._explorer.look(self.plan, self.checks, 0.0, worked, doubt())
+        again = self._explorer.look_between(self.plan, self.checks, worked, doubt())
         if again is None or self._known is None or self._prospect is None:
             return None
         nothing = [None for _ in self._prospect.figures]
@@ -214,17 +215,20 @@ class Replanner:
         planned = [
             None if reason is None else self._aim.plan(one) for reason, one in zip(reasons, figures, strict=True)
         ]
-        trees = [tree if one is None else one.tree for one, tree in zip(planned, old.trees, strict=True)]
-        new = Plan(tuple(map(self._aim.ready, trees)), old.index)
+        made = [
+            tree if one is None else self._aim.ready(one.tree) for one, tree in zip(planned, old.trees, strict=True)
+        ]
+        new = self._with_cheaper(prospect, made)
         is_promising = self._is_promising(prospect, new)
         chosen = time.thread_time()
         found: Found | None = None
+        races = self._explorer.races
         asked = new if is_promising and new != old else None
         others_wait = asked is None and again is None and all(one in (None, _DISPUTED) for one in reasons)
         if try_plans is not None and not others_wait:
             about = self._aim, prospect, old, asked, self.checks, try_plans, doubt()
             found = self._explorer.explore(*about, is_asked=again is not None)
-        tried = time.thread_time()
+        tried = time.thread_time() if self._explorer.races > races else chosen
         shown = new if found is None else found.plan
         used = shown if (is_promising if found is None else found.is_quicker) else old
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
@@ -243,7 +247,7 @@ class Replanner:
         self._watched = self._watched or old
         for k, one in enumerate(planned):
             if one is not None:
-                self._watched = self._watched.with_tree(k, new.trees[k])
+                self._watched = self._watched.with_tree(k, made[k])
         if used != old:
             self._disputes = 0
         elif asked is not None and found is not None:

@@ -90,6 +90,12 @@ class AdaptiveLoop:
         """Processor time that went into keeping plans fit for the stream."""
         return Spent.total(adapter.spent for adapter in self.adapters.values())
 
+    def note_replaced(self, name: str, plan: Plan) -> None:
+        """A plan has been put in by hand."""
+        self.adapters[name].plan = plan
+        if self._cadence is not None:
+            self._cadence.replaced()
+
     def set_pace(self, pace: float) -> None:
         """Say how many units of the stream's time pass in a second of the clock."""
         for adapter in self.adapters.values():
@@ -218,6 +224,9 @@ class AdaptiveLoop:
 
     def dump_cadence(self) -> dict[str, Any] | None:
         """When the next check is due, as JSON-able values."""
+        if self._since is not None:
+            self._count_singles()
+            self._since = time.thread_time()
         return None if self._cadence is None else self._cadence.dump()
 
     def load_cadence(self, state: Mapping[str, Any] | None, next_event: int) -> None:
@@ -225,6 +234,6 @@ class AdaptiveLoop:
         if self._cadence is None:
             return
         if state is None:
-            self._cadence.postpone(next_event)
+            self._cadence.begin(next_event)
         else:
             self._cadence.load(state, next_event)

@@ -22,9 +22,9 @@ _IDLE, _LEAST = 0.5, 4.0
 _FOLLOWING, _SOON = 1, 4.0
 """How many checks after one that found another plan come sooner, and how many times the budget they may be: that
 plan was made when little was known of what has changed."""
-_TRYING, _RARER = 6.0, 2.0
+_TRYING, _RARER, _RAREST = 6.0, 2.0, 12
 """How many times as long as it takes to try plans they are at work before the next ones are tried; and how many times
-as long as before after each time that nothing came of it."""
+as long as before after each time that nothing came of it, up to so many."""
 _FIRST_TRY = 1e-2
 """What it is taken to cost in seconds to try plans before some have been tried."""
 _SLOWER = 1.5
@@ -98,8 +98,9 @@ class Cadence:
     bursts of matches. Checks that come because the stream is seen to have changed have a budget of their own.
 
     Time is what the `clock` says, which should only run while plans are at work: what others do neither hurries nor
-    delays a check, and where plans take little time, little can be saved. All is part of the state: an engine that is
-    stored and restored all the time, as on Spark, counts its own time.
+    delays a check, and where plans take little time, little can be saved. (Where events come one by one, to look at a
+    clock would cost more than many an event, so that what the caller does between them counts as well.) All is part of
+    the state: an engine that is stored and restored all the time, as on Spark, counts its own time.
     """
 
     def __init__(self, every: int | None, budget: float, clock: Callable[[], float] = time.thread_time) -> None:
@@ -109,6 +110,7 @@ class Cadence:
         self.events = every or _FIRST_CHECK  # between checks
         self.next = self.events  # the number of the event before which the next one comes
         self._last = 0
+        self._is_checked = False  # there has been one
         self._since = clock()
         self._worked = 0.0  # seconds since the last check, before that
         self._before = 0.0  # seconds up to the last check
@@ -156,7 +158,7 @@ class Cadence:
         self._is_other = True
         self.unevenness = Unevenness(stream=self.unevenness.stream + 1)
 
-    def _replaced(self) -> None:
+    def replaced(self) -> None:
         """A plan has taken over: what its events take is counted anew."""
         self.unevenness = Unevenness(stream=self.unevenness.stream)
 
@@ -293,7 +295,7 @@ class Cadence:
         """Note that plans have been tried between two checks, what that took, and whether there are more to try."""
         worked, self._due = self._working() if self._due is None else self._due, None
         if found:
-            self._replaced()
+            self.replaced()
         self._count_try(seconds, worked, found=found, more=more)
         self._plan_next(next_event, worked)
 
@@ -301,7 +303,7 @@ class Cadence:
         if seconds:
             self._try_cost += 0.5 * (seconds - self._try_cost)
             self._tries = 0 if found else self._tries + 1
-        self._try_wait = worked + _TRYING * self._try_cost * _RARER**self._tries if more else math.inf
+        self._try_wait = worked + _TRYING * self._try_cost * _RARER ** min(self._tries, _RAREST) if more else math.inf
 
     def _plan_next(self, next_event: int, worked: float) -> None:
         """Say how many events come before what is due next, by what they have taken since the last check."""
@@ -316,7 +318,7 @@ class Cadence:
         next_event: int,
         seconds: float,
         *,
-        found: bool = True,
+        found: bool,
         enough: int = 0,
         trying: float = 0.0,
         more: bool = False,
@@ -331,7 +333,7 @@ class Cadence:
         """
         worked, self._due = self._working() if self._due is None else self._due, None
         if found:
-            self._replaced()
+            self.replaced()
         if self._every is None:
             working = max(worked, 1e-9)
             pace = working / max(next_event - self._last, 1)
@@ -345,7 +347,7 @@ class Cadence:
             is_news = is_turn or is_wanted
             if not (is_turn and is_unsettled):
                 self._wanted = next_event + enough if is_turn and enough else None
-            self._settles = self._wanted is not None or not self._last
+            self._settles = self._wanted is not None or not self._is_checked
             if found and (is_news or (self._idle > 0 and not self._following)):
                 self._following = _FOLLOWING
             else:  # also where each check finds another plan: there is no reason to hurry
@@ -353,7 +355,7 @@ class Cadence:
             self._idle = 0 if found else self._idle + 1
             if not self._pace or not (is_turn or self._following):
                 self._pace = pace
-            known = 0.7 if self._last else 0.8  # the first one also makes what the others use again
+            known = 0.7 if self._is_checked else 0.8  # the first one also makes what the others use again
             self._cost = known * self._cost + (1 - known) * (seconds + _CUT_COST)
             saved = self._saved + (_SAVING * self._budget * worked - seconds) / self._cost
             self._saved = min(max(saved, _OWED), _SAVED)
@@ -365,9 +367,15 @@ class Cadence:
         if self._wanted is not None:
             self.next = min(self.next, self._wanted)
         self._before += worked
+        self._is_checked = True
         self._last, self._since, self._worked = next_event, self._clock(), 0.0
         self._excess, self._mark, self._is_other = 0.0, (next_event, 0.0), False
         self._seen = (next_event, self._since)
+
+    def begin(self, next_event: int) -> None:
+        """Nothing is known of the events before that number: another engine took them in."""
+        self._last, self._seen, self._mark = next_event, (next_event, self._clock()), (next_event, 0.0)
+        self.postpone(next_event)
 
     def postpone(self, next_event: int) -> None:
         """Let the next check be as many events away as checks are."""
@@ -381,7 +389,8 @@ class Cadence:
         """The state as JSON-able values, for `load`."""
         state: dict[str, Any] = {"next": self.next, "events": self.events, "last": self._last}
         state |= {"wanted": self._wanted, "settles": self._settles}
-        state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other}
+        state |= {"excess": self._excess, "mark": self._mark, "other": self._is_other, "checked": self._is_checked}
+        state |= {"seen": [self._seen[0], self._worked + self._seen[1] - self._since]}
         state |= {"saved": self._saved, "idle": self._idle, "following": self._following, "calls": self._calls}
         state |= {"unevenness": list(astuple(self.unevenness))}
         trying = None if self._try_wait == math.inf else self._try_wait
@@ -404,5 +413,7 @@ class Cadence:
         self._since = self._clock()
         self._excess, self._is_other = state.get("excess", 0.0), state.get("other", False)
         number, worked = state.get("mark", (next_event, self._worked))
-        self._mark, self._seen = (number, worked), (next_event, self._since)
+        seen, then = state.get("seen", (next_event, self._worked))
+        self._mark, self._seen = (number, worked), (seen, self._since - (self._worked - then))
+        self._is_checked = state.get("checked", self._last > 0)
         self._weigh()

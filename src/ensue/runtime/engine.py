@@ -438,7 +438,7 @@ class Engine(Fed):
                 f"{self.options.max_partial_matches:,} partial matches (max_partial_matches) of the last window; "
                 "take a plan that stores less, or raise max_partial_matches"
             )
-        self._loop.adapters[name].plan = plan
+        self._loop.note_replaced(name, plan)
 
     def _check_plans(self, next_event: int) -> None:
         assert self._rows is not None

@@ -62,6 +62,7 @@ class Explorer:
         self._former: dict[str, Plan] = {}  # that were in use, the last one last
         self._paces: dict[str, Unevenness] = {}  # what events took with these
         self._wasted = 0.0  # seconds in races that nothing came of, since a plan took over
+        self.races = 0
         self._is_slow = False  # events were at the last check
         self._is_free = False  # there is time for more than what statistics speak for
         self._start: float | None = _FIRST  # seconds of work before it explores by itself; None: it is done
@@ -74,12 +75,17 @@ class Explorer:
         if slower and not self._is_slow and doubts.is_news(slower):
             self._verdicts.forget()  # of another stream, as it were
         self._is_slow = slower > 0
+        found = self.look_between(used, check, worked, doubts, slower=slower)
+        return _SLOW if self._is_slow and self._is_free else found
+
+    def look_between(
+        self, used: Plan, check: int, worked: float, doubts: Doubts, *, slower: float = 0.0
+    ) -> Reason | None:
+        """Why to try other plans, whether events are slow or not: between two checks nothing new is known of that."""
         self._is_free = self._wasted <= (_WASTED + _WASTED_SHARE * worked) * max(1.0, slower)
         if not self._is_free:
             return None
-        if self._is_slow:
-            return _SLOW
-        if self._quicker(used, doubts) is not None:
+        if self._quicker(used, doubts, check) is not None:
             return _QUICKER
         if self._start is not None and worked >= self._start:
             return _UNTRIED
@@ -116,7 +122,7 @@ class Explorer:
         """
         started = time.thread_time()
         rivals = [] if new is None else [new]
-        quicker = self._quicker(used, doubts)
+        quicker = self._quicker(used, doubts, check)
         if quicker is not None and quicker != new:
             rivals.append(quicker)
         about = aim, prospect, used, new or used, check, rivals
@@ -125,7 +131,10 @@ class Explorer:
         else:
             rivals += self._others(*about, 1, _MISSED)
         plans = [used, *rivals]
-        told = race(plans) if rivals else None
+        if not rivals:
+            return None
+        self.races += 1
+        told = race(plans)
         if told is None:
             return None
         choice = choose_plan(prospect, plans, told, doubts, [None, *(self._took(plan, doubts) for plan in rivals)])
@@ -140,9 +149,14 @@ class Explorer:
         pace = self._paces.get(outline_of(plan))
         return None if pace is None else doubts.of_former(pace)
 
-    def _quicker(self, used: Plan, doubts: Doubts) -> Plan | None:
-        """A former plan that surely took less time, if there is one: the one that took least."""
-        took = {shape: self._took(plan, doubts) for shape, plan in self._former.items() if shape != outline_of(used)}
+    def _quicker(self, used: Plan, doubts: Doubts, check: int) -> Plan | None:
+        """The former plan that surely took less time, the least of all, but for those that have just lost a race."""
+        mine = outline_of(used)
+        took = {
+            shape: self._took(plan, doubts)
+            for shape, plan in self._former.items()
+            if shape != mine and self._verdicts.is_open(mine, shape, check)
+        }
         surely = {shape: one.value for shape, one in took.items() if one is not None and one.is_surely_less}
         return self._former[min(surely, key=surely.__getitem__)] if surely else None
 
@@ -180,6 +194,7 @@ class Explorer:
         ]
         if worth > 1.0:
             self._start = None if len(new) <= most else 0.0  # as soon as there is time
+            self._verdicts.put_off(mine, {outline_of(plan) for plan in (base, *rivals, *new)}, check)
         return sorted(new, key=rank)[:most]
 
     def _note(self, plans: Sequence[Plan], choice: Choice, check: int) -> None:

@@ -76,6 +76,7 @@ class RuleEngine(Fed):
         self._optimizations = optimizations
         self._for_queries: dict[str, Any] = {"options": self.options, "plan": plan, "adapt": adapt}
         self._adaptation = read_adapt(adapt)
+        self._worked = 0.0  # seconds that rules took
         self._cadence: Cadence | None = None  # of checks whether the joins of rules are in a good order
         self._journal = Journal()
         if schema is None:  # else it is checked where it is planned
@@ -159,7 +160,7 @@ class RuleEngine(Fed):
             require_bounded(runner.plans)
         self._runner = runner
         if runner.adapters and self._adaptation is not None:
-            self._cadence = self._adaptation.cadence()
+            self._cadence = self._adaptation.cadence(lambda: self._worked)
         self._times = time_type_of(schema, self._intake.layout)
         for name in runner.evaluators:
             columns = runner.columns(name)
@@ -262,7 +263,9 @@ class RuleEngine(Fed):
         runner = self._runner
         assert runner is not None
         self._count_ignored(batch)
+        started = time.thread_time()
         derived = runner.step(batch, now)
+        self._worked += time.thread_time() - started
         found = [self._result(derived)]
         if self._inner is not None:
             found.append(self._match(self._inner, batch, derived, now))
@@ -274,9 +277,11 @@ class RuleEngine(Fed):
         assert self._runner is not None
         started = time.thread_time()
         replacing = -sum(adapter.spent.replacing for adapter in self._adapters)
-        self._journal.add(self._runner.adapt())
+        entries = self._runner.adapt()
+        self._journal.add(entries)
         replacing += sum(adapter.spent.replacing for adapter in self._adapters)  # which pays, as in `Engine`
-        cadence.checked(next_event, time.thread_time() - started - replacing)
+        found = any(entry.replaced for entry in entries)
+        cadence.checked(next_event, time.thread_time() - started - replacing, found=found)
 
     def _count_ignored(self, batch: EventBatch) -> None:
         known = np.array([name in self._inputs for name in batch.type_names], dtype=np.bool_)
@@ -398,7 +403,7 @@ class RuleEngine(Fed):
             if self._cadence is not None and state["cadence"] is not None:
                 self._cadence.load(state["cadence"], intake.counts.processed)
             elif self._cadence is not None:
-                self._cadence.postpone(intake.counts.processed)
+                self._cadence.begin(intake.counts.processed)
         self._ignored, self._derived = state["counts"]
         self._ended = state["ended"]
 

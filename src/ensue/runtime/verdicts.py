@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from collections.abc import Container, Iterable
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 _AGAIN, _AGAIN_AT_MOST = 4, 64
@@ -63,6 +63,13 @@ class Verdicts:
         """Whether it is worth while to try a plan, for it has not been slower some checks ago."""
         known = self._known.get((used, other))
         return known is None or check >= known.until
+
+    def put_off(self, used: str, open: Container[str], check: int) -> None:
+        """Let plans that might be tried again by now wait once more, but for those that are still `open`."""
+        for (plan, other), one in self._known.items():
+            if plan == used and one.until <= check and other not in open:
+                pause = min(2 * one.pause, _AGAIN_AT_MOST)
+                self._known[plan, other] = replace(one, until=check + pause, pause=pause)
 
     def dump(self) -> list[list[Any]]:
         """As data that JSON can hold."""

@@ -184,9 +184,9 @@ class Watcher:
         if self._stored is not None and "_collector" not in self.__dict__:
             return self._stored  # nobody has looked since: on Spark most micro-batches see no check
         state, tables = self._collector.dump()
-        return {"collector": state, "looked": self._looked}, tables
+        return {"collector": state, "looked": self._looked, "other": self._is_other}, tables
 
     def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
         """Take up what `dump` gave."""
-        self._looked = int(state["looked"])
+        self._looked, self._is_other = int(state["looked"]), bool(state.get("other", False))
         self._stored = (dict(state), list(tables))

@@ -102,7 +102,7 @@ class Asker:
 
         And how much time these are. None if there is nothing to ask.
         """
-        if not events or not self._wanted:
+        if not self._wanted or not any(map(len, events.values())):
             return None
         conditions = self._conditions
         of = {**conditions.implied, **conditions.pairs}

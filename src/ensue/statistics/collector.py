@@ -404,7 +404,7 @@ class Collector:
         counted = self._asker.count_closely(shares.events)
         if counted is not None:
             tallies, span = counted
-            if self._tallies is not None:
+            if self._tallies is not None and math.isfinite(span):  # else it is of all events, those of before as well
                 tallies = self._tallies.then(tallies, min(1.0, (shares.at - self._tallied) / span))
             self._tallies, self._tallied = tallies, shares.at
             self._implied, self._together = self._asker.tell_closely(tallies, shares.pairs, shares.triples)

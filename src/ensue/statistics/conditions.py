@@ -112,7 +112,9 @@ def find_conditions(query: Query) -> Conditions:
                 other = Attribute(previous(x) if x == y else x, key)
                 pairs.setdefault((x, y), {})[Comparison((other, Attribute(y, key)), ("=",))] = None
         before |= set(_order(branch))
-    implied = [(branch, [one for one in find_implied(branch) if one.pair not in pairs]) for branch in branches]
+    implied = _agreeing(
+        [(branch, [one for one in find_implied(branch) if one.pair not in pairs]) for branch in branches]
+    )
     triples = dict.fromkeys(triple for branch in branches for triple in find_triples(branch, pairs))
     keys = frozenset(pair for pair, of in pairs.items() if query.partition_by and len(of) == len(query.partition_by))
     together = dict.fromkeys(one for branch, some in implied for one in find_together(branch, pairs, some, keys))
@@ -125,6 +127,15 @@ def find_conditions(query: Query) -> Conditions:
         {one.pair: one.conditions for _, some in implied for one in some},
         tuple(together),
     )
+
+
+def _agreeing(found: list[tuple[Branch, list[Implied]]]) -> list[tuple[Branch, list[Implied]]]:
+    """Without the pairs of which other branches imply something else: a pair has one number for all of them."""
+    told: dict[Pair, set[frozenset[Expression]]] = {}
+    for _, some in found:
+        for one in some:
+            told.setdefault(one.pair, set()).add(frozenset(one.conditions))
+    return [(branch, [one for one in some if len(told[one.pair]) == 1]) for branch, some in found]
 
 
 @dataclass(frozen=True, slots=True)
