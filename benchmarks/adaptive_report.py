@@ -184,23 +184,31 @@ def _orders(streams: dict[str, list[CellResult]], scan: list[CellResult]) -> Ite
     found = [(part, *one) for part, cells in streams.items() for one in _findings(part, cells)]
     found += [(f"scan, {group}", *one) for group, *one in _of_scan(scan)]
     rows = [
-        (part, finding, "reproduces" if holds else "does not", told, "" if holds else _why(part, finding))
+        (part, finding, _HERE[holds], told, _why(part, finding) if holds is False else "")
         for part, finding, holds, told in found
     ]
     if rows:
         yield Grid("Findings of the paper", ("stream", "finding", "here", "numbers", "why not"), tuple(rows))
 
 
+_HERE = {True: "reproduces", False: "does not", None: "cannot be told: less than chance"}
+
+
 def _why(part: str, finding: str) -> str:
     return (WHY_FIXED if part.endswith(FIXED) else WHY).get(finding, WHY[finding])
 
 
-def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool, str]]:
+def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool | None, str]]:
     is_traffic = part.startswith("traffic")
+    chance = [cell.chance for cell in cells if cell.has(TWIN)]
 
-    def compare(left: str, right: str) -> tuple[str, bool, str]:
+    def is_more(one: float, other: float) -> bool | None:
+        """Whether a gain is larger; None: they differ by no more than the default and its twin do on average."""
+        return None if chance and max(one, other) <= (1 + average(chance)) * min(one, other) else one > other
+
+    def compare(left: str, right: str) -> tuple[str, bool | None, str]:
         a, b = gain_of(cells, left), gain_of(cells, right)
-        return f"{left} faster than {right}", a > b, f"{a:.2f} and {b:.2f} times static"
+        return f"{left} faster than {right}", is_more(a, b), f"{a:.2f} and {b:.2f} times static"
 
     yield compare("invariant", "threshold")
     yield compare("threshold", "unconditional")
@@ -217,15 +225,15 @@ def _findings(part: str, cells: list[CellResult]) -> Iterator[tuple[str, bool, s
     told = ", ".join(f"{m} {share:.2%}" for m, share in shares.items())
     yield "D and planner cost unconditional most", max(shares, key=shares.__getitem__) == METHODS[1], told
     trees, orders = (gain_of(pick(cells, planner=p), "invariant") for p in ("zstream", "greedy"))
-    yield "invariants gain more with ZStream than greedy", trees > orders, f"{trees:.2f} and {orders:.2f}"
+    yield "invariants gain more with ZStream than greedy", is_more(trees, orders), f"{trees:.2f} and {orders:.2f}"
     sizes = sorted({cell.size for cell in cells})
-    small, large = (gain_of([c for c in cells if c.size in some], "invariant") for some in (sizes[:2], sizes[-2:]))
-    if is_traffic:
-        yield (
-            "invariants gain more on larger patterns",
-            large > small,
-            f"{small:.2f} (smallest two), {large:.2f} (largest two)",
+    if is_traffic and len(sizes) > 1:
+        ends = sizes[: len(sizes) // 2][:2], sizes[-(len(sizes) // 2) :][-2:]
+        small, large = (gain_of([cell for cell in cells if cell.size in some], "invariant") for some in ends)
+        told = ", ".join(
+            f"{gain:.2f} ({', '.join(map(str, some))})" for gain, some in zip((small, large), ends, strict=True)
         )
+        yield "invariants gain more on larger patterns", is_more(large, small), told
     by_set = {kind: gain_of(pick(cells, kind=kind), "invariant") for kind in dict.fromkeys(c.kind for c in cells)}
     by_set = {kind: gain for kind, gain in by_set.items() if not math.isnan(gain)}  # static was stopped in all of them
     told = ", ".join(f"{kind} {value:.2f}" for kind, value in by_set.items())

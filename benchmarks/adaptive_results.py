@@ -19,14 +19,13 @@ TWIN, STATIC_TWIN = "invariant, tuned, twin", "static, twin"
 
 
 BASIC = "K = 1, d = 0"
-"""The paper's basic method in the scan: the tightest invariant of each block, broken as soon as its sides change places."""
+"""The paper's basic method, in the scan: the tightest invariant of each block, and it is broken by the least."""
 
 FIXED = " fixed"
 """What parts are called in which all methods are checked at the same events, and costs alone decide."""
 FILES = ("traffic file", "stocks file")
-STREAMS = tuple(
-    name + how for names in (("traffic-like", "stock-like"), FILES) for how in (FIXED, "") for name in names
-)
+MADE = ("traffic-like", "stock-like")
+STREAMS = tuple(name + how for names in (MADE, FILES) for how in (FIXED, "") for name in names)
 
 
 NOISE = 0.02

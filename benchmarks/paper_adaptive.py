@@ -5,9 +5,9 @@ greedy planner and ZStream's: a plan that stays, one that is made anew at each c
 In the parts called fixed, methods are checked at the same events and costs alone decide, as in the paper, so that runs
 can be repeated and nothing but D tells methods apart; in the others they check, race and replace as the engine does by
 itself. Before that t and d are scanned on sequences in the same way as in the fixed parts, on streams of another seed
-than those that are reported; beside it there are a stream whose rates invert half way and one without drift. Each part adds its numbers to
-results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there. Time is CPU time;
-the methods take turns of some batches.
+than those that are reported; beside it there are a stream whose rates invert half way and one without drift. Each part
+adds its numbers to results/paper-adaptive.json; results/paper-adaptive.md and the plots are made of all that is there.
+Time is CPU time; the methods take turns of some batches.
 """
 
 from __future__ import annotations
@@ -203,9 +203,7 @@ def main() -> None:
     )
     parser.add_argument("--run", type=float, default=RUN, help=f"seconds that a run should take ({RUN:g})")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
-    parser.add_argument(
-        "--checks", type=int, default=CHECKS, help=f"of a stream in the parts{FIXED} and the scan ({CHECKS})"
-    )
+    parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream where they are fixed ({CHECKS})")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")

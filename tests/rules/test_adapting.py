@@ -112,3 +112,28 @@ def test_two_events_leave_nothing_to_choose() -> None:
     for ts in range(5):
         engine.push_event({"type": "a", "ts": ts, "x": 1})
     assert not engine.journal and engine.counts.planned == 0
+
+
+def test_checks_that_find_nothing_become_rarer() -> None:
+    engine = RuleEngine(parse_program(THREE), is_stream=True, adapt=Adaptation())
+    engine.push(make_stream((0.02, 0.08, 0.9), 2000, 0, 1))
+    cadence = engine._cadence
+    assert cadence is not None
+    checks, idle = [], []
+    for number in range(1, 6):
+        found = engine.counts.replaced
+        engine._adapt(10_000 * number, cadence)
+        checks.append(engine.counts.replaced > found)
+        idle.append(cadence._idle)
+    assert checks[1:] == [False] * 4, "the stream is the same"
+    assert idle[-3:] == [idle[-4] + 1, idle[-4] + 2, idle[-4] + 3]
+
+
+def test_only_the_time_of_rules_counts() -> None:
+    clock = [0.0]
+    engine = RuleEngine(parse_program(THREE), is_stream=True, adapt=Adaptation())
+    engine.push(make_stream((0.02, 0.08, 0.9), 100, 0, 1))
+    assert engine._cadence is not None
+    before = engine._cadence.worked
+    sum(k * k for k in range(300_000))  # what the caller does in between
+    assert engine._cadence.worked == before > clock[0]

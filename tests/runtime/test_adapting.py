@@ -562,3 +562,25 @@ def test_batches_between_events_that_come_one_by_one() -> None:
             engine.push_event(row)
     rates = engine.journal[-1].statistics["rates"]
     assert [rates[kind][0] for kind in "ABC"] == pytest.approx([0.01, 0.09, 0.9], rel=0.3)
+
+
+def test_nothing_of_the_journal_is_lost_to_who_takes_it() -> None:
+    engine = ensue.compile(RISING, adapt=ensue.Adaptation(every=5, decision="unconditional"))
+    assert engine.take_journal() == []
+    engine.push(drifting(8_000))
+    taken = engine.take_journal()
+    assert len(taken) == engine.counts.planned > 1_000 == len(engine.journal)
+    assert taken[-1_000:] == engine.journal and engine.take_journal() == []
+
+
+def test_what_a_switch_takes_is_told() -> None:
+    journal = ensue.run(drifting(40_000), RISING, adapt=ensue.Adaptation(every=2_000)).journal
+    for entry in journal:
+        assert 0.0 <= entry.switch_seconds <= entry.seconds
+    assert all(entry.switch_seconds > 1e-5 for entry in journal if entry.replaced)
+
+
+@pytest.mark.parametrize("windows", [0.0, -1.0, float("inf"), float("nan")])
+def test_statistics_are_of_some_windows(windows: float) -> None:
+    with pytest.raises(PlanError, match="take a number above 0"):
+        ensue.Adaptation(windows=windows)

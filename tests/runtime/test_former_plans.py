@@ -151,3 +151,46 @@ def test_with_several_queries_it_is_not_known_whose_plan_is_slow() -> None:
         for adapter in engine._loop.adapters.values():
             lately = adapter._doubt(Unevenness()).lately
             assert (lately is not None) == is_alone
+
+
+def test_a_former_plan_that_has_just_lost_waits_its_turn() -> None:
+    explorer = Explorer()
+    explorer.note_former(FIRST, pace(0.5e-6, 1_000_000))
+    slow = doubts(pace(2e-6, 200_000))
+    lost = replace(EARLY, times=(1.0, 1e9))
+    known = prospect({BURST: 50.0, FIRST: 65.0})
+    explorer._start = None
+    assert explorer.look(BURST, 1, 0.0, 100.0, slow) is not None
+    found = explorer.explore(AIM, known, BURST, None, 1, lambda _: lost, slow, is_asked=True)
+    assert found is not None and not found.is_quicker
+    reasons = {check: explorer.look(BURST, check, 0.0, 1e6, slow) for check in (2, 3, 4, 5)}
+    assert [check for check, reason in reasons.items() if reason is not None] == [5], "after four checks"
+
+
+def test_what_cannot_be_tried_any_more_is_not_due_for_ever() -> None:
+    """A plan that was slower would be tried again, but is too dear by now, or is not made at all."""
+    explorer, calm = Explorer(), Doubts(8.0, 1000.0, 200.0)
+    lost = replace(EARLY, times=(1.0, 3.0), is_early=False, counted=8192)
+    explorer._start = None
+    explorer.explore(AIM, prospect({BURST: 50.0, OTHER: 40.0}), BURST, OTHER, 1, lambda _: lost, calm, is_asked=False)
+    due = []
+    for check in range(2, 40):
+        if explorer.look(BURST, check, 0.0, 1e6, calm) is not None:
+            due.append(check)
+            explorer.explore(AIM, prospect({BURST: 50.0}), BURST, None, check, lambda _: lost, calm, is_asked=True)
+    assert due == [5, 13, 29], "after four checks, then after eight, then after sixteen"
+
+
+def test_between_checks_events_are_as_slow_as_they_were() -> None:
+    """More plans are tried then; what races have told of this stream is not forgotten for it."""
+    explorer, calm = Explorer(), Doubts(1.0, 1000.0, 200.0)
+    lost = replace(EARLY, times=(1.0, 3.0), is_early=False, counted=8192)
+    explorer.look(BURST, 1, 3.0, 1.0, calm)
+    explorer.explore(AIM, prospect({BURST: 50.0, OTHER: 40.0}), BURST, OTHER, 1, lambda _: lost, calm, is_asked=False)
+    assert explorer.misled(BURST, OTHER, 2) > 1.0
+    explorer.look_between(BURST, 1, 2.0, calm)
+    explorer.look(BURST, 2, 3.0, 3.0, calm)
+    assert explorer.misled(BURST, OTHER, 2) > 1.0
+    explorer.look(BURST, 3, 0.0, 4.0, calm)
+    explorer.look(BURST, 3, 3.0, 5.0, calm)
+    assert explorer.misled(BURST, OTHER, 3) == 1.0, "slow again: that is news"
