@@ -185,10 +185,12 @@ def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCand
     names = figures.shape.names
     watched = []
     if isinstance(decision, ByInvariants) and decision.invariants is not None:
+        broken = decision.invariants.broken(figures, decision.distance, decision.sure)
+        violated = {(one.block, one.comparison) for one in broken}
         for block, comparison in decision.invariants.watched:
             distance = decision.distance.of(comparison.key)
             sides = comparison.left.value(costs), comparison.right.value(costs)
-            holds = comparison.holds(costs, distance)
+            holds = (block, comparison) not in violated
             watched.append(WatchedComparison(block, str(comparison), *sides, distance, holds))
     events = {name: figures.window * figures.arrivals(name) for name in names}
     forbidden = {gap.name: figures.window * figures.forbidding(gap) for gap in figures.shape.gaps}
@@ -209,6 +211,7 @@ def _rule(decision: Decision) -> str:
         case Threshold(t=t):
             return f"when a statistic has moved by {t:.3g} of its value or more"
         case ByInvariants():
-            return "when the left side of one of these exceeds the right one by more than a share d of it"
+            surely = ", and by more than chance" if decision.sure else ""
+            return f"when the left side of one of these exceeds the right one by more than a share d of it{surely}"
         case _:
             return f"by {decision}"

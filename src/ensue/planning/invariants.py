@@ -12,7 +12,7 @@ section 4.2 reads to the letter; then a broken invariant is a hint only, and no 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import NormalDist
@@ -97,6 +97,10 @@ class Invariants:
 
     def check(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Violation | None:
         """The first that is broken under the current figures, and by more than `sure` deviations of their error."""
+        return next(self.broken(figures, distance, sure), None)
+
+    def broken(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Iterator[Violation]:
+        """All that are, in order."""
         costs = Costs(figures)
         moved: list[tuple[Costs, Costs]] | None = None
         for block, comparison in self.watched:
@@ -108,8 +112,7 @@ class Invariants:
                 moved = moved_by_deviation(figures) if moved is None else moved
                 if comparison.apart(costs) < sure * doubt_of(comparison, costs, moved):
                     continue
-            return Violation(block, comparison, left, right, d)
-        return None
+            yield Violation(block, comparison, left, right, d)
 
     @property
     def comparisons(self) -> tuple[BlockComparison, ...]:
