@@ -84,7 +84,8 @@ def _show(name: str, statistics: Statistics, schema: Schema) -> None:
     few = {names: found for names, found in statistics.together.items() if len(names) < 4}  # of hundreds, maybe
     for kind, of, found in replace(statistics, together=few).rows():
         one = Estimate(found.value * steps, found.variance * steps**2) if kind == "rate" else found
-        table.add_row(words[kind], of, f"{one.value:,.4g}", f"{2 * one.deviation:.2g}")
+        swings = "" if kind in ("triple", "implied", "together") else f"{2 * one.deviation:.2g}"  # else not estimated
+        table.add_row(words[kind], of, f"{one.value:,.4g}", swings)
     larger = len(statistics.together) - len(few)
     if larger:
         table.caption = f"and of {larger:,} sets of four and more, which --output saves"

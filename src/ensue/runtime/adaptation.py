@@ -40,8 +40,8 @@ class Adaptation:
     """How plans are kept fit for the stream.
 
     `planner` is the name of a planner (rate, greedy, order, zstream, bushy); `decision` says when to plan anew: a name
-    (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take no more than
-    a share `budget` of the time, less while they find nothing, or with `every` come each so many events, so that a run
+    (invariants, threshold, unconditional, static) or a decision of `ensue.planning.decisions`. Checks take about a
+    share `budget` of the time, less while they find nothing, or with `every` come each so many events, so that a run
     can be repeated exactly. Statistics are of the last so many `windows` of the query, and of some events of each type
     at least: fewer notice a change sooner, more are surer. A plan takes over if it saves a share `gain` of the cost by
     them, and is quicker when both are `tried` on the last events (None: unless `every` is given, for what is measured

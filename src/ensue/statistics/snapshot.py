@@ -76,12 +76,13 @@ class Statistics:
 
         >>> print(Statistics(60.0, {"A": Estimate(2.0)}, {}, {("a", "b"): Estimate(0.1)}, at=90))
         over 60 up to 90
-        rate   A     2
-        pair   a, b  0.1
+        rate  A     2
+        pair  a, b  0.1
         """
         rows = list(self.rows())
-        width = max((len(name) for _, name, _ in rows), default=0)
-        lines = [f"{kind:<6} {name:<{width}}  {found}" for kind, name, found in rows]
+        first = max((len(kind) for kind, _, _ in rows), default=0)
+        second = max((len(name) for _, name, _ in rows), default=0)
+        lines = [f"{kind:<{first}}  {name:<{second}}  {found}" for kind, name, found in rows]
         return "\n".join([f"over {self.window:g} up to {self.at}", *lines])
 
     def to_json(self) -> dict[str, Any]:
