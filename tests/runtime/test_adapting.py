@@ -89,6 +89,24 @@ def test_a_swap_after_every_event(methods: tuple[str, ...], seed: int) -> None:
     assert (beside > SWAPPED) == ("side by side" in methods) and (beside == 0) == ("side by side" not in methods)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["AND(NOT(D d), C c)", "SEQ(NOT(D d), C c, NOT(E e))", "SEQ(NOT(D d), C c, B? b[])"]
+)
+def test_a_match_that_waits_may_depend_on_the_window_before_the_last(pattern: str) -> None:
+    """At time 14 the C is not known to be alone until 26, and the D before it is more than a window ago by then."""
+    events = [{"type": kind, "ts": ts} for kind, ts in zip("XDCXXXX", (7, 10, 14, 20, 23, 24, 30), strict=True)]
+    query = f"PATTERN {pattern} WITHIN 12"
+    for number in range(len(events)):
+        engine = ensue.compile(query, adapt="static")
+        found = 0
+        for k, event in enumerate(events):
+            found += len(engine.push([event]))
+            if k == number:
+                engine.replace_plan("q1", engine.plan_of("q1"))
+        found += len(engine.flush())
+        assert found == len(ensue.run(events, query)) == 0
+
+
 def drifting(events: int, seed: int = 0) -> pa.Table:
     """Rare As and many Cs, and from the middle on the other way round."""
     dice = np.random.default_rng(seed)

@@ -78,6 +78,15 @@ class Branch:
         return all(self.variable(name).minimum == 0 for name in negation.after)
 
     @property
+    def reach(self) -> int:
+        """How many windows back events may count for matches that are not known yet.
+
+        All events of such a match are of the last window. But where it waits for what comes after it, what comes before
+        it may have come in the window before.
+        """
+        return 1 + (any(map(self.may_wait, self.negations)) and any(map(self.looks_back, self.negations)))
+
+    @property
     def is_chain(self) -> bool:
         """Whether the variables are totally ordered, as NEXT and STRICT need."""
         count = len(self.variables)

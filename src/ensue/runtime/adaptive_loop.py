@@ -42,7 +42,7 @@ class AdaptiveLoop:
         self._singles = 0.0  # seconds that events took that came one by one
         self._since: float | None = None  # when such events began to come
         self.adapters: dict[str, Adapter] = {}
-        self._window: int | None = None  # the longest of a query
+        self._kept: int | None = None  # for how long rows are kept: as far back as a plan of a query may have to look
         self.journal = Journal()
         self._cadence = None if adaptation is None else adaptation.cadence(self._worked)
         self._reach = 0  # how many events before a check are looked at
@@ -61,8 +61,7 @@ class AdaptiveLoop:
         for adapter in self.adapters.values():
             adapter.is_alone = len(lanes) == 1
         self._reach = self._find_reach()
-        windows = [w for lane in lanes if (w := lane.evaluator.assembly.window) is not None]
-        self._window = max(windows, default=None)
+        self._kept = max((lane.reach for lane in lanes if lane.evaluator.assembly.window is not None), default=None)
 
     def _worked(self) -> float:
         """Seconds that plans have been at work: kernels are timed anyway, batch by batch."""
@@ -207,8 +206,8 @@ class AdaptiveLoop:
         self._cadence.checked(next_event, spent, found=is_found, enough=self._enough, trying=trying, more=more)
 
     def first_needed(self, rows: RowStore, now: int | None) -> int | None:
-        """The first event that a plan that takes over might need: those of the longest window are kept for it."""
-        return None if now is None or self._window is None else rows.first_after(now - self._window)
+        """The first event that a plan that takes over might need: as far as the longest window are kept for it."""
+        return None if now is None or self._kept is None else rows.first_after(now - self._kept)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump(self) -> dict[str, Part]:

@@ -448,7 +448,7 @@ class Engine(Fed):
     def _is_ready(self, name: str) -> bool:
         """Whether all rows of a query's last window are there: not so for a while after it has begun to adapt."""
         assert self._rows is not None
-        return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).window
+        return self._time is None or self._rows.lost[1] <= self._time - self._lane(name).reach
 
     def _swap(self, name: str, pace: float | None, plan: Plan, method: Method) -> Swapped:
         """Let a plan take over; if events take `pace` seconds, it may not take longer to go through some again."""

@@ -2,8 +2,8 @@
 
 Two ways lead from one plan to another, and neither loses or doubles a match:
 
-- **replay**: the new plan's state is made from the rows of the last window, what it finds in them is known already and
-  dropped, and it takes over at once;
+- **replay**: the new plan's state is made from the rows of the last window (or two: `Branch.reach`), what it finds in
+  them is known already and dropped, and it takes over at once;
 - **side by side** [Kolchinsky/Schuster 2.2]: the new plan starts empty, and the old one goes on for a window. A match
   that holds an event from before the start is the old one's, every other the new one's.
 """
@@ -71,6 +71,11 @@ class Lane:
         if window is None:
             raise PlanError(f"query `{self.evaluator.name}` has no window of time: its plan cannot be replaced")
         return window
+
+    @property
+    def reach(self) -> int:
+        """How far back a new plan has to look, in the time column's units."""
+        return self.window * max(branch.reach for branch in self.evaluator.branches)
 
     def dump(self) -> list[dict[str, Any]]:
         """What the pairs are, beside their states' arrays, as JSON-able values."""
@@ -174,9 +179,9 @@ class Lane:
         if now is None or looks_back:
             method = "replay"  # an absence before the match may be of an event that a new plan would not have seen
         reached = NULL + 1 if now is None else now
-        recent: list[EventBatch] = []  # all events of the last window, in order
+        recent: list[EventBatch] = []  # all events that may still count, in order
         if now is not None and method == "replay":
-            oldest = rows.first_after(now - self.window)
+            oldest = rows.first_after(now - self.reach)
             recent = [] if oldest is None else rows.batches(oldest)
         number = sum(map(len, recent))
         state: State | None = None
