@@ -73,7 +73,9 @@ class FrozenCost:
         right_cost, right_card = self._side(costs, self.tree.right, self.right)
         left, right = frozenset(variables_of(self.tree.left)), frozenset(variables_of(self.tree.right))
         pairs = left_card * right_card
-        return left_cost + right_cost + pairs * costs.link(left, right) + pairs * costs.look(left, right)
+        joined = pairs * costs.link(left, right)
+        checks = costs.checks(left, right, joined) if costs.counts_looks else 0.0
+        return left_cost + right_cost + joined + pairs * costs.look(left, right) + checks
 
     def _side(self, costs: Costs, side: Tree, constants: tuple[float, float]) -> tuple[float, float]:
         if isinstance(side, Leaf):

@@ -158,15 +158,14 @@ class Costs:
         if not left or not right:
             return 0.0
         pairs = self.card(left) * self.card(right) * self.look(left, right)
-        return pairs + self._checks(left, right) if self._gaps else pairs
+        return pairs + self.checks(left, right, self.card(left | right)) if self._gaps else pairs
 
-    def _checks(self, left: frozenset[str], right: frozenset[str]) -> float:
-        """The partial matches for which it is looked whether a forbidden event has come: those that have not yet been.
+    def checks(self, left: frozenset[str], right: frozenset[str], number: float) -> float:
+        """What it counts to look whether forbidden events have come, for partial matches not yet asked for them.
 
-        It is one check after the other.
+        `number` is how many of these are left. It is one check after the other.
         """
-        both = left | right
-        number, checks = self.card(both), 0.0
+        both, checks = left | right, 0.0
         for needed, ordered, events in self._gaps:
             if needed <= both and not needed <= left and not needed <= right:
                 number /= max(absent_share(events, len(ordered & both)), LEAST)
