@@ -67,3 +67,20 @@ def test_why_a_finding_does_not_show_depends_on_who_decides(tmp_path: Path) -> N
     assert "does not" in rows[0] and "race" in rows[0]
     assert "does not" in rows[1] and "same checks" in rows[1] and "race" not in rows[1]
     assert "costs alone decide" in told[1] and "costs alone decide" not in told[0]
+
+
+def test_what_chance_may_have_made_is_neither_found_nor_missed(tmp_path: Path) -> None:
+    close, far = {"threshold": 9.8}, {"threshold": 7.0}
+    twins = {"invariant, tuned": 10.0, "invariant, tuned, twin": 9.5}
+    rows = []
+    for seconds in (close, close | twins, far | twins):
+        text = report_of(tmp_path, cell(4, seconds))
+        rows.append(next(row for row in text.splitlines() if "invariant faster than threshold" in row))
+    assert ["does not" in row for row in rows] == [True, False, True]
+    assert ["cannot be told" in row for row in rows] == [False, True, False]
+
+
+def test_patterns_of_one_size_say_nothing_of_sizes(tmp_path: Path) -> None:
+    assert "gain more on larger patterns" not in report_of(tmp_path, cell(4, {}))
+    text = report_of(tmp_path, cell(3, {"invariant": 9.0}), cell(4, {}), cell(5, {"invariant": 5.0}))
+    assert "| invariants gain more on larger patterns | reproduces | 1.11 (3), 2.00 (5) |" in text
