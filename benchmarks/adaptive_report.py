@@ -48,7 +48,7 @@ WHY = {
     "invariants gain more on larger patterns": STOPPED,
     "conjunctions gain most of the single patterns": STOPPED,
     "Kleene closure gains least": STOPPED,
-    "twice as fast with d_opt as with d = 0": "what saves less than a tenth does not take over, and a replacement costs little",
+    "twice as fast with d_opt as with d = 0": "what saves little does not take over; to replace costs little",
 }
 """Why a finding of the paper may not show here."""
 SAME = "both make much the same plans, at the same checks"
