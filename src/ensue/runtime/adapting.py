@@ -229,28 +229,22 @@ class Replanner:
             about = self._aim, prospect, old, asked, self.checks, try_plans, doubt()
             found = self._explorer.explore(*about, is_asked=again is not None)
         tried = time.thread_time() if self._explorer.races > races else chosen
-        shown = new if found is None else found.plan
-        used = shown if (is_promising if found is None else found.is_quicker) else old
+        shown = Plan(tuple(made), old.index) if new == old else new
+        used = new if is_promising else old
+        if found is not None:
+            shown, used = found.plan, found.plan if found.is_quicker else old
         old_cost, new_cost = self._aim.cost(figures, old), self._aim.cost(figures, shown)
         is_lighter = new_cost <= old_cost if found is None else True  # what is tried takes over only if it is quicker
-        method: Method | None = None
-        replayed = 0
         switching = time.thread_time()
-        if used != old:
-            method, replayed = swap(used, self._choose(is_lighter))
+        method, replayed = (None, 0) if used == old else self._take_over(used, is_lighter, swap, doubt)
         switched = time.thread_time()
         is_refused = used != old and method is None
-        if is_refused:
-            self._explorer.note_refused(old, used, self.checks)
-            used = old
-        self._arm(prospect, planned, reasons, None if found is None else found.planned, learns=not is_refused)
+        self._arm(old, prospect, planned, reasons, None if found is None else found.planned, learns=not is_refused)
         self._watched = self._watched or old
         for k, one in enumerate(planned):
             if one is not None:
                 self._watched = self._watched.with_tree(k, made[k])
-        if used != old:
-            self._disputes = 0
-        elif asked is not None and found is not None:
+        if used == old and asked is not None and found is not None:
             self._disputes = _DISPUTES
         armed = time.thread_time()
         self.spent.planning += chosen - started + switching - tried + armed - switched
@@ -258,12 +252,8 @@ class Replanner:
         self.spent.replacing += switched - switching
         known = [one for one in (*reasons, again) if one is not None]
         reason = known[0]
-        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old and not is_refused:
+        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old:
             return None  # there is nothing left to try
-        if method is not None:
-            self._explorer.note_former(old, doubt().lately)
-            self.plan = used
-            self.replaced += 1
         self.planned += 1
         values = (reason.left, reason.right) if isinstance(reason, Violation | PassedOver) else (None, None)
         return Entry(
@@ -294,6 +284,18 @@ class Replanner:
         is_better = misled * new_rank < (1.0 - gain) * old_rank
         return is_better or (new_rank == old_rank and not is_ready and misled <= 1.0)
 
+    def _take_over(self, new: Plan, is_lighter: bool, swap: Replace, doubt: Callable[[], Doubts]) -> Swapped:
+        """Let a plan take over, or remember that it could not."""
+        old, swapped = self.plan, swap(new, self._choose(is_lighter))
+        if swapped.method is None:
+            self._explorer.note_refused(old, new, self.checks)
+        else:
+            self._explorer.note_former(old, doubt().lately)
+            self.plan = new
+            self.replaced += 1
+            self._disputes = 0
+        return swapped
+
     def _choose(self, is_lighter: bool) -> Method:
         """How the new plan takes over: by going through a window again, or by running both for a window."""
         if self.adaptation.method != "auto":
@@ -302,6 +304,7 @@ class Replanner:
 
     def _arm(
         self,
+        old: Plan,
         prospect: Prospect,
         planned: Sequence[Planned | None],
         reasons: Sequence[Reason | None],
@@ -318,8 +321,8 @@ class Replanner:
             if found is not None and reason is not None:
                 learned = self._decisions[k]
                 if learns and ratio is None:
-                    old = self._aim.bare(self.plan.trees[k])
-                    learned = learned.after(reason, gain_of(one, old, found.tree, found.measure))
+                    gain = gain_of(one, self._aim.bare(old.trees[k]), found.tree, found.measure)
+                    learned = learned.after(reason, gain)
                 elif learns and ratio is not None and ratio < 1.0:
                     # a plan that is slower has its verdict: the comparison was right to break
                     learned = learned.after(reason, 1.0 - ratio)
