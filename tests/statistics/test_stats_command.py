@@ -127,3 +127,20 @@ def test_what_goes_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path, tab
     assert (code, "no event" in err) == (1, True)
     code, _, err = run(capsys, "PATTERN A a", *events, "-o", tmp_path / "no" / "where.json")
     assert (code, "choose another file" in err) == (1, True)
+
+
+def test_what_was_saved_is_shown_again(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table) -> None:
+    pq.write_table(table, tmp_path / "events.parquet")
+    saved = tmp_path / "stats.json"
+    _, measured, _ = run(capsys, QUERIES, "--input", tmp_path / "events.parquet", "--output", saved)
+    assert run(capsys, "--saved", saved) == (0, measured, "")
+    _, plain, _ = run(capsys, "--saved", saved, "--query", "plain")
+    assert plain in measured and "rising" not in plain
+    for wrong, hint in (
+        (("--saved", saved, "--input", "x"), "leave QUERIES, --input and --output out"),
+        ((QUERIES,), "--input is missing"),
+        (("--input", "x"), "QUERIES is missing"),
+        (("--saved", tmp_path / "events.parquet"), "does not hold statistics"),
+    ):
+        code, _, err = run(capsys, *wrong)
+        assert code and hint in " ".join(err.replace("│", " ").split())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ensue.cli.measuring import measure
+from ensue.cli.measuring import load_measured, measure
 from ensue.cli.options import schema_options
 from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 @click.command("stats")
-@click.argument("queries", metavar="QUERIES")
-@click.option("-i", "--input", "source", required=True, metavar="FILE|-", help="The events, - for standard input.")
+@click.argument("queries", metavar="QUERIES", required=False)
+@click.option("-i", "--input", "source", metavar="FILE|-", help="The events, - for standard input.")
 @click.option("-o", "--output", metavar="FILE", help="Save the statistics as JSON.")
+@click.option("--saved", metavar="FILE", help="Show statistics that --output has saved; nothing is measured.")
 @click.option(
     "--input-format",
     type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 @click.option("--window", metavar="DURATION", help="Only the end of the input, this long (10s). [default: all of it]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the samples.")
 def stats_command(
-    queries: str,
-    source: str,
+    queries: str | None,
+    source: str | None,
     output: str | None,
+    saved: str | None,
     input_format: str | None,
     schema: str | None,
     columns: ColumnNames,
@@ -51,13 +53,23 @@ def stats_command(
       ensue stats queries.ensue --input trades.parquet
       ensue stats "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10s" --input events.csv --output stats.json
       ensue stats queries.ensue --input trades.parquet --query rising --window 10m
+      ensue stats --saved stats.json
     """
-    text = read_text(queries)
-    chosen = choose_queries(parse_text(text), names)
-    with pointing_into(text.origin):
-        found = measure(chosen, source, columns, schema=schema, input_format=input_format, window=window, seed=seed)
+    if saved is not None:
+        if queries or source or output:
+            raise click.UsageError("--saved shows what was measured before; leave QUERIES, --input and --output out")
+        found = load_measured(saved)
+    elif queries is None or source is None:
+        missing = "QUERIES" if queries is None else "--input"
+        raise click.UsageError(f"{missing} is missing: `ensue stats QUERIES --input FILE`, or --saved FILE")
+    else:
+        text = read_text(queries)
+        chosen = choose_queries(parse_text(text), names)
+        with pointing_into(text.origin):
+            found = measure(chosen, source, columns, schema=schema, input_format=input_format, window=window, seed=seed)
     for name, statistics in found.statistics.items():
-        _show(name, statistics, found.schema)
+        if saved is None or not names or name in names:
+            _show(name, statistics, found.schema)
     if found.rejected:
         click.echo(f"{found.rejected:,} rows were rejected and not measured", err=True)
     if output is not None:
