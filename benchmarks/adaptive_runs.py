@@ -75,7 +75,7 @@ class Outcome:
 
 def invariants(distance: Distance) -> Decision:
     """Invariants as the engine has them, with some distance."""
-    return ByInvariants(Watch(count=8), distance, sure=1.0)
+    return ByInvariants(Watch(count=8, table=True), distance, sure=1.0)
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:

@@ -142,7 +142,9 @@ def by_bucket(entries: Iterable[dict[str, Any]]) -> dict[tuple[str, int], list[d
     """What is the same in every run of the journal, in order, for each plan that is kept."""
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for entry in sorted(entries, key=lambda entry: entry["at"]):
-        found.setdefault((entry["query"], entry["bucket"]), []).append({**entry, "seconds": None})
+        found.setdefault((entry["query"], entry["bucket"]), []).append(
+            {**entry, "seconds": None, "switch_seconds": None}
+        )
     return found
 
 

@@ -20,7 +20,7 @@ LIMIT = 10
 class BushyTree:
     """The tree of least cost. `keep_table`: report the comparisons of sub-plans that are not in the plan too."""
 
-    keep_table: bool = False
+    keep_table: bool = True
     name: str = "bushy"
 
     def plan(self, figures: Figures) -> Planned:

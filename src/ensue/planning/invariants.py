@@ -91,9 +91,13 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Invariants:
-    """The watched comparisons, each with the name of its block, in the order in which they are checked."""
+    """The watched comparisons, each with the name of its block, in the order in which they are checked.
+
+    Those of the plan's blocks, then those of sub-plans `beside` it.
+    """
 
     watched: tuple[tuple[str, BlockComparison], ...]
+    beside: tuple[tuple[str, BlockComparison], ...] = ()
 
     def check(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Violation | None:
         """The first that is broken under the current figures, and by more than `sure` deviations of their error."""
@@ -103,7 +107,7 @@ class Invariants:
         """All that are, in order."""
         costs = Costs(figures)
         moved: list[tuple[Costs, Costs]] | None = None
-        for block, comparison in self.watched:
+        for block, comparison in (*self.watched, *self.beside):
             d = distance.of(comparison.key)
             if comparison.holds(costs, d):
                 continue
@@ -116,7 +120,7 @@ class Invariants:
 
     @property
     def comparisons(self) -> tuple[BlockComparison, ...]:
-        """The watched comparisons alone."""
+        """The comparisons of the plan's own blocks alone."""
         return tuple(comparison for _, comparison in self.watched)
 
     def __str__(self) -> str:
@@ -124,22 +128,33 @@ class Invariants:
 
     def dump(self) -> list[dict[str, Any]]:
         """As data that JSON can hold."""
-        return [{"block": block, **dump_comparison(comparison)} for block, comparison in self.watched]
+        return [
+            {"block": block, "beside": is_beside, **dump_comparison(comparison)}
+            for is_beside, some in ((False, self.watched), (True, self.beside))
+            for block, comparison in some
+        ]
 
     @staticmethod
     def load(data: Sequence[Mapping[str, Any]]) -> Invariants:
         """What `dump` gave."""
         try:
-            return Invariants(tuple((one["block"], load_comparison(dict(one))) for one in data))
+            watched, beside = (
+                tuple((one["block"], load_comparison(dict(one))) for one in data if one.get("beside", False) == which)
+                for which in (False, True)
+            )
+            return Invariants(watched, beside)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are no invariants ({error!r}): saved by another version, or damaged") from error
 
 
 def watch(planned: Planned, figures: Figures, how: Watch) -> Invariants:
     """The invariants of a plan that was made from those figures."""
-    blocks = (*planned.blocks, *planned.table) if how.table else planned.blocks
     pick = _Picker(figures, how)
-    return Invariants(tuple((block.name, comparison) for block in blocks for comparison in pick.of(block)))
+
+    def watched(blocks: Sequence[Block]) -> tuple[tuple[str, BlockComparison], ...]:
+        return tuple((block.name, comparison) for block in blocks for comparison in pick.of(block))
+
+    return Invariants(watched(planned.blocks), watched(planned.table) if how.table else ())
 
 
 class _Picker:

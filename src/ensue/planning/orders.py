@@ -19,7 +19,7 @@ LIMIT = 12
 class OptimalOrder:
     """The left-deep tree of least cost. `keep_table`: report the comparisons of unused sub-plans too."""
 
-    keep_table: bool = False
+    keep_table: bool = True
     name: str = "order"
 
     def plan(self, figures: Figures) -> Planned:

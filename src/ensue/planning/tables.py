@@ -22,6 +22,9 @@ from ensue.planning.figures import Figures
 from ensue.planning.greedy import join_lists
 from ensue.planning.plan import Join, Leaf, Tree
 
+MOST_BESIDE = 64
+"""For how many sub-plans beside the plan comparisons are kept: to check more would take longer than to plan anew."""
+
 
 class Table(ABC):
     """The best tree of each set. A set is a number whose bit i stands for the i-th single variable of the text.
@@ -107,12 +110,16 @@ class Table(ABC):
 
 
 def plan_by_table(planner: str, figures: Figures, table: type[Table], *, keep_table: bool) -> Planned:
-    """The tree of all single variables, with the lists joined to it."""
+    """The tree of all single variables, with the lists joined to it.
+
+    Of sub-plans that it makes no use of, comparisons are kept if these are not too many.
+    """
     costs = Costs(figures)
     filled = table(costs)
     used = filled.used(filled.everything)
     tree, more = join_lists(costs, filled.whole)
-    beside = [names for names in filled.splits_of_best if names not in used] if keep_table else []
+    beside = [names for names in filled.splits_of_best if names not in used]
+    beside = beside if keep_table and len(beside) <= MOST_BESIDE else []
     return Planned(
         planner,
         tree,

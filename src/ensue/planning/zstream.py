@@ -20,7 +20,7 @@ from ensue.planning.tables import Table, plan_by_table, tree_by_table
 class ZStreamTree:
     """The tree of least cost over the text's order. `keep_table`: report the comparisons of unused sub-plans too."""
 
-    keep_table: bool = False
+    keep_table: bool = True
     name: str = "zstream"
 
     def plan(self, figures: Figures) -> Planned:

@@ -28,7 +28,7 @@ from ensue.statistics.snapshot import Statistics
 Adapt: TypeAlias = "Literal['invariants', 'threshold', 'unconditional', 'static'] | Adaptation"
 
 _DECISIONS: dict[str, Decision] = {
-    "invariants": ByInvariants(Watch(count=8), TunedDistance(start=0.1), sure=1.0),
+    "invariants": ByInvariants(Watch(count=8, table=True), TunedDistance(start=0.1), sure=1.0),
     "threshold": Threshold(0.5),
     "unconditional": Unconditional(),
     "static": Static(),
