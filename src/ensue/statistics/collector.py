@@ -39,6 +39,8 @@ _MORE = 8
 _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
+_YOUNG = 4.0
+"""Of how many windows counts of what several events have to do with each other must be not to be made at each look."""
 _BURST = 4.0
 """For how many windows counts stand where events are slow and nothing else shows that the stream has changed."""
 _CHANGED, _SURELY = 0.25, 4.0
@@ -382,7 +384,8 @@ class Collector:
         """The statistics of the window that ends at `now`, at the last event if it is not given.
 
         Rates are those of this moment. Shares are asked anew once time has moved on by a part of the window; what
-        conditions imply, of which there is much, only if it is looked `closely`.
+        conditions imply, of which there is much, only if it is looked `closely`, or if little is known of it: after the
+        stream has changed, what it was before misleads, and so does what was counted in the first moments.
         """
         self._count()
         latest = self._rates.latest
@@ -393,11 +396,16 @@ class Collector:
         if shares is None or _PARTS * (now - shares.at) >= max(1, self._rates.covered(now)):
             self._settle()
             shares = self._shares = self._ask(now)
-        if closely and not shares.is_close:
+        if not shares.is_close and (closely or self._is_young):
             self._look_closely(shares)
         covered, rates = float(self._rates.covered(now)), self._rates.at(now)
         asked = shares.local, shares.pairs, now, shares.triples
         return Statistics(covered, rates, *asked, self._implied, self._together)
+
+    @property
+    def _is_young(self) -> bool:
+        """Whether what several events have to do with each other has been counted in a few windows at most."""
+        return self._tallies is None or bool((self._tallies.windows < _YOUNG).any())
 
     def _look_closely(self, shares: _Shares) -> None:
         """Count what conditions imply, and how often those of several events hold, and add it to what was before."""
