@@ -126,6 +126,7 @@ def resized(
         if s.key is None or old == new:
             after[:, :rows] = before[:, :rows]
         else:
+            rows = min(rows, old)  # a new view of common rows begins behind these, and has indexed none
             after[: s.width - 1, :rows] = before[: s.width - 1, :rows]
             rebuild_index(fresh, h)
         if s.key is not None and old == new:
