@@ -19,8 +19,8 @@ from ensue.events.intake import Intake
 from ensue.options import Options
 from ensue.planning.decisions import ByInvariants, Decision, Threshold, Unconditional
 from ensue.planning.distances import AverageDistance, ConstantDistance, Distance, TunedDistance
-from ensue.planning.invariants import Watch
 from ensue.planning.plan import Plan
+from ensue.runtime.adaptation import WATCHED
 from ensue.runtime.blocks import EventLists
 from ensue.runtime.sampled import evaluating
 from ensue.statistics.collector import Collector
@@ -75,7 +75,7 @@ class Outcome:
 
 def invariants(distance: Distance) -> Decision:
     """Invariants as the engine has them, with some distance."""
-    return ByInvariants(Watch(count=8, table=True), distance, sure=1.0)
+    return ByInvariants(WATCHED, distance, sure=1.0)
 
 
 def methods(t: float, d: float) -> dict[str, Decision | None]:

@@ -70,7 +70,7 @@ def test_no_more_than_the_gain_is_ever_missed_while_what_is_watched_holds(planne
     for seed in range(150):
         rng = random.Random(seed)
         figures = random_figures(rng, random_shape(rng, 5, least=3, lists=0.0))
-        decision = ByInvariants(Watch(count=None, table=False))
+        decision = ByInvariants(Watch(count=None))
         adaptation = ensue.Adaptation(planner=planner, decision=decision, every=100, gain=0.2)
         one = Replanner("q", Plan((left_deep(figures.shape.names, stored=True),)), adaptation)
         considered(one, [figures])
@@ -139,3 +139,13 @@ def test_explain_tells_what_is_watched_but_not_in_use() -> None:
     engine.replace_plan("q1", Plan((left_deep("acb", stored=True),)))
     assert engine.plan_of("q1") != planned
     assert f"or when what was planned last, but is not in use, saves enough: {planned}, at " in engine.explain()
+
+
+def test_a_plan_that_costs_nothing_and_is_not_ready_gives_way_to_one_that_is() -> None:
+    """Where nothing comes any more all plans cost the same: the one that stores its joins, as asked for, takes over."""
+    one = replanner()
+    considered(one, of_rates(1, 10, 10))
+    planned, one.plan = one.plan, Plan((left_deep("abc", stored=False),))
+    entry = considered(one, of_rates(0, 0, 0))
+    assert entry is not None and entry.replaced and one.plan == planned
+    assert entry.reason == f"{planned}, which was passed over before, costs no more and is ready to take over"

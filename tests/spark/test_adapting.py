@@ -127,7 +127,7 @@ def test_statistics_plans_and_invariants_outlive_a_restart(spark: SparkSession, 
     assert by_bucket(before) == by_bucket(entries_in(parts))
     assert by_bucket(before).keys() == {("keyed", 0), ("keyed", 1), ("alone", 0)}
     for entries in by_bucket(before).values():
-        assert "no longer holds" in entries[1]["reason"]
+        assert any("no longer holds" in entry["reason"] for entry in entries[1:])
         replaced = [entry for entry in entries if entry["method"] is not None]
         assert all(one["new"] == two["old"] for one, two in pairwise(replaced))
         assert len(replaced) > 1 or entries[0]["query"] == "alone", "with two variables both orders cost the same"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -148,18 +148,35 @@ def test_what_conditions_imply() -> None:
     assert "implied   a, c" in str(again.snapshot())
 
 
-def test_what_conditions_imply_is_asked_by_who_looks_closely() -> None:
-    query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 50000")
-    table = stream(40_000, 1)
-    collector = collect(query, table, 5000)
-    assert collector.snapshot(closely=False).implied == {}
+def test_what_conditions_imply_is_asked_until_it_is_known_and_then_by_who_looks_closely() -> None:
+    """Each look adds what is of a window or two; four are enough."""
+    query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 5000")
+    table, intake = stream(40_000, 1), Intake()
+    collector = collect(query, table.slice(0, 0), 1, window=5000)
+    told, kept = [], []
+    for start in range(0, 40_000, 2_000):
+        collector.observe(intake.push(table.slice(start, 2_000)))
+        told.append(collector.snapshot(closely=False).implied)
+        kept.append(0.0 if collector._tallies is None else float(collector._tallies.windows.max()))
+    assert all(set(one) == {("a", "c")} for one in told)
+    first = next(k for k, number in enumerate(kept) if number >= 4)
+    assert 0 < first < 8 and all(one != two for one, two in pairwise(told[: first + 1]))
+    assert all(one == told[first] for one in told[first:]), "enough is known"
     known = collector.snapshot().implied
-    assert set(known) == {("a", "c")}
-    assert collector.snapshot(closely=False).implied == known
+    assert known != told[-1], "it is looked closely"
     state, tables = collector.dump()
-    other = collect(query, table.slice(0, 0), 5000)
+    other = collect(query, table.slice(0, 0), 5000, window=5000)
     other.load(json.loads(json.dumps(state)), tables)
     assert other.snapshot(closely=False).implied == known, "it is part of the state"
+
+
+def test_what_is_young_is_not_asked_again_by_a_restart() -> None:
+    query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 50000")
+    before = collect(query, stream(40_000, 1), 5000)
+    known = before.snapshot(closely=False)
+    after = collect(query, stream(10, 0), 10)
+    after.load(*before.dump())
+    assert after.snapshot(closely=False).implied == known.implied != {}
 
 
 def test_the_same_stream_gives_the_same_statistics() -> None:

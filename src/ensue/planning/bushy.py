@@ -18,16 +18,15 @@ LIMIT = 10
 
 @dataclass(frozen=True, slots=True)
 class BushyTree:
-    """The tree of least cost. `keep_table`: report the comparisons of sub-plans that are not in the plan too."""
+    """The tree of least cost."""
 
-    keep_table: bool = True
     name: str = "bushy"
 
     def plan(self, figures: Figures) -> Planned:
         """The tree, lists joined to it last; beyond LIMIT single variables ZStream's."""
         if len(figures.shape.singles) > LIMIT:
-            return ZStreamTree(self.keep_table).plan(figures)
-        return plan_by_table(self.name, figures, _Subsets, keep_table=self.keep_table)
+            return ZStreamTree().plan(figures)
+        return plan_by_table(self.name, figures, _Subsets)
 
 
 def best_tree(costs: Costs) -> Tree | None:

@@ -148,20 +148,25 @@ class Block:
     comparisons: tuple[BlockComparison, ...] = ()
 
 
+def _none(most: int | None) -> tuple[Block, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A branch's tree, with its cost and the comparisons behind it.
 
-    `blocks` are those of the tree, first to last or leaves to root. `table` are the sub-plans that a planner by dynamic
-    programming held in its table beside, if they were asked for: all together decide which plan comes out.
-    `planner` is the name of the one that made it, `measure` makes of a tree what it compares whole trees by.
+    `blocks` are those of the tree, first to last or leaves to root. `unused` gives the sub-plans that a planner by
+    dynamic programming held in its table beside: with these all together decide which plan comes out. That is a lot of
+    work, so none if they are more than a number that it is given. `planner` is the name of the one that made it,
+    `measure` makes of a tree what it compares whole trees by.
     """
 
     planner: str
     tree: Tree
     cost: float
     blocks: tuple[Block, ...]
-    table: tuple[Block, ...] = ()
+    unused: Callable[[int | None], tuple[Block, ...]] = field(default=_none, compare=False, repr=False)
     measure: Callable[[Tree], Side] = field(default=TreeCost, compare=False, repr=False)
 
     def __str__(self) -> str:

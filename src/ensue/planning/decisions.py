@@ -58,7 +58,9 @@ class PassedOver:
     @property
     def text(self) -> str:
         """Which plan, and what it saves."""
-        return f"{self.plan}, which was passed over before, saves {1.0 - self.right / self.left:.0%} of the cost by now"
+        saved = 1.0 - self.right / self.left if self.right < self.left else 0.0
+        told = f"saves {saved:.0%} of the cost by now" if saved else "costs no more and is ready to take over"
+        return f"{self.plan}, which was passed over before, {told}"
 
 
 Reason: TypeAlias = Violation | Deviation | Always | PassedOver
@@ -205,7 +207,7 @@ class ByInvariants:
             "count": self.how.count,
             "selection": self.how.selection.value,
             "sides": self.how.sides.value,
-            "table": self.how.table,
+            "unused": self.how.unused,
             "sure": self.sure,
             "distance": dump_distance(self.distance),
             "invariants": None if self.invariants is None else self.invariants.dump(),
@@ -227,7 +229,7 @@ def load_decision(data: Mapping[str, Any]) -> Decision:
             case "threshold":
                 return Threshold(data["t"], data["planned"])
             case "invariants":
-                how = Watch(data["count"], Selection(data["selection"]), Sides(data["sides"]), data["table"])
+                how = Watch(data["count"], Selection(data["selection"]), Sides(data["sides"]), data["unused"])
                 invariants = None if data["invariants"] is None else Invariants.load(data["invariants"])
                 return ByInvariants(how, load_distance(data["distance"]), data["sure"], invariants)
     except (KeyError, TypeError, ValueError) as error:

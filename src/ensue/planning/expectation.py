@@ -69,14 +69,14 @@ class BranchExpectation:
 
     `events` are those of each variable in a window, after its own conditions, and of those that must not be between two
     others; `selectivities` those of pairs, by name.
-    `invariants` are those of the plan; that many more of sub-plans `beside` it are watched, too. `candidates` are the
-    plans that were compared by latency, where that is the objective.
+    `invariants` are those of the plan, and those that are broken of so many `hints`, of sub-plans that it makes no use
+    of. `candidates` are the plans that were compared by latency, where that is the objective.
     """
 
     events: Mapping[str, float]
     selectivities: Mapping[str, float]
     invariants: tuple[WatchedComparison, ...]
-    beside: int
+    hints: int
     candidates: tuple[ExpectedCandidate, ...] = ()
 
 
@@ -186,12 +186,13 @@ def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCand
     costs = Costs(figures)
     names = figures.shape.names
     watched = []
-    beside = 0
+    hints = 0
     if isinstance(decision, ByInvariants) and decision.invariants is not None:
-        beside = len(decision.invariants.beside)
-        broken = decision.invariants.broken(figures, decision.distance, decision.sure)
+        hints = len(decision.invariants.unused)
+        broken = list(decision.invariants.broken(figures, decision.distance, decision.sure))
         violated = {(one.block, one.comparison) for one in broken}
-        for block, comparison in decision.invariants.watched:
+        more = [(one.block, one.comparison) for one in broken if one.hint]
+        for block, comparison in (*decision.invariants.watched, *more):
             distance = decision.distance.of(comparison.key)
             sides = comparison.left.value(costs), comparison.right.value(costs)
             holds = (block, comparison) not in violated
@@ -202,7 +203,7 @@ def _branch(figures: Figures, decision: Decision, candidates: tuple[ExpectedCand
         events | forbidden,
         {name: value for name, value in sorted(figures.values.items()) if "," in name},
         tuple(watched),
-        beside,
+        hints,
         candidates,
     )
 

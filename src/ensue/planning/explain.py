@@ -206,9 +206,9 @@ def _expectation_entry(expected: Expectation) -> _Entry:
             sides = f"{watched.left:.6g} and {watched.right:.6g}, d = {watched.distance:.3g}"
             broken = "" if watched.holds else ", broken now"
             entry.details.append(f"   {watched.block}: {watched.text}: {sides}{broken}")
-        if branch.beside:
+        if branch.hints:
             entry.details.append(
-                f"   and {branch.beside} of sub-plans that are not in use, but might be part of another plan"
+                f"   and {branch.hints} of sub-plans that are no part of the plan, but may be of another"
             )
     if expected.passed_over is not None:
         about = f"{expected.passed_over.plan}, at {expected.passed_over.cost:.6g} now"

@@ -56,13 +56,14 @@ class Sides(Enum):
 class Watch:
     """What is watched: `count` comparisons of each block (K; None for all), picked by `selection`.
 
-    `table`: also those of the sub-plans that the planner had in its table beside the plan, so that no change is missed.
+    `unused`: also those of sub-plans that the planner had in its table and made no use of, unless these are more than
+    so many (None: however many), so that no change is missed. They are hints: the plan may stay what it is.
     """
 
     count: int | None = 1
     selection: Selection = Selection.TIGHTNESS
     sides: Sides = Sides.CURRENT
-    table: bool = False
+    unused: int | None = 0
 
     def __post_init__(self) -> None:
         if self.count is not None and self.count < 1:
@@ -71,20 +72,25 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant: of which block, with the current values of both sides and the distance that was allowed."""
+    """A broken invariant: of which block, with the current values of both sides and the distance that was allowed.
+
+    That of a sub-plan which is not part of the plan is a `hint`: another plan may have become the best, or not.
+    """
 
     block: str
     comparison: BlockComparison
     left: float
     right: float
     distance: float
+    hint: bool = False
 
     @property
     def text(self) -> str:
         """What broke, in words."""
+        part = " (no part of the plan)" if self.hint else ""
         apart = f" by more than {self.distance:.3g} of it" if self.distance else ""
         return (
-            f"{self.block}: {self.comparison} no longer holds{apart}: {self.left:.6g} against {self.right:.6g} "
+            f"{self.block}{part}: {self.comparison} no longer holds{apart}: {self.left:.6g} against {self.right:.6g} "
             f"(planned with {self.comparison.values[0]:.6g} and {self.comparison.values[1]:.6g})"
         )
 
@@ -93,11 +99,11 @@ class Violation:
 class Invariants:
     """The watched comparisons, each with the name of its block, in the order in which they are checked.
 
-    Those of the plan's blocks, then those of sub-plans `beside` it.
+    Those of the plan's blocks, then those of sub-plans that are `unused`.
     """
 
     watched: tuple[tuple[str, BlockComparison], ...]
-    beside: tuple[tuple[str, BlockComparison], ...] = ()
+    unused: tuple[tuple[str, BlockComparison], ...] = ()
 
     def check(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Violation | None:
         """The first that is broken under the current figures, and by more than `sure` deviations of their error."""
@@ -107,7 +113,7 @@ class Invariants:
         """All that are, in order."""
         costs = Costs(figures)
         moved: list[tuple[Costs, Costs]] | None = None
-        for block, comparison in (*self.watched, *self.beside):
+        for place, (block, comparison) in enumerate((*self.watched, *self.unused)):
             d = distance.of(comparison.key)
             if comparison.holds(costs, d):
                 continue
@@ -116,7 +122,7 @@ class Invariants:
                 moved = moved_by_deviation(figures) if moved is None else moved
                 if comparison.apart(costs) < sure * doubt_of(comparison, costs, moved):
                     continue
-            yield Violation(block, comparison, left, right, d)
+            yield Violation(block, comparison, left, right, d, hint=place >= len(self.watched))
 
     @property
     def comparisons(self) -> tuple[BlockComparison, ...]:
@@ -129,8 +135,8 @@ class Invariants:
     def dump(self) -> list[dict[str, Any]]:
         """As data that JSON can hold."""
         return [
-            {"block": block, "beside": is_beside, **dump_comparison(comparison)}
-            for is_beside, some in ((False, self.watched), (True, self.beside))
+            {"block": block, "unused": is_unused, **dump_comparison(comparison)}
+            for is_unused, some in ((False, self.watched), (True, self.unused))
             for block, comparison in some
         ]
 
@@ -138,11 +144,11 @@ class Invariants:
     def load(data: Sequence[Mapping[str, Any]]) -> Invariants:
         """What `dump` gave."""
         try:
-            watched, beside = (
-                tuple((one["block"], load_comparison(dict(one))) for one in data if one.get("beside", False) == which)
+            watched, unused = (
+                tuple((one["block"], load_comparison(dict(one))) for one in data if one.get("unused", False) == which)
                 for which in (False, True)
             )
-            return Invariants(watched, beside)
+            return Invariants(watched, unused)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"these are no invariants ({error!r}): saved by another version, or damaged") from error
 
@@ -154,7 +160,7 @@ def watch(planned: Planned, figures: Figures, how: Watch) -> Invariants:
     def watched(blocks: Sequence[Block]) -> tuple[tuple[str, BlockComparison], ...]:
         return tuple((block.name, comparison) for block in blocks for comparison in pick.of(block))
 
-    return Invariants(watched(planned.blocks), watched(planned.table) if how.table else ())
+    return Invariants(watched(planned.blocks), watched(planned.unused(how.unused)))
 
 
 class _Picker:

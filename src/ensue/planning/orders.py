@@ -17,16 +17,15 @@ LIMIT = 12
 
 @dataclass(frozen=True, slots=True)
 class OptimalOrder:
-    """The left-deep tree of least cost. `keep_table`: report the comparisons of unused sub-plans too."""
+    """The left-deep tree of least cost."""
 
-    keep_table: bool = True
     name: str = "order"
 
     def plan(self, figures: Figures) -> Planned:
         """The order as a left-deep tree; beyond LIMIT single variables the greedy one."""
         if len(figures.shape.singles) > LIMIT:
             return GreedyOrder().plan(figures)
-        return plan_by_table(self.name, figures, _Orders, keep_table=self.keep_table)
+        return plan_by_table(self.name, figures, _Orders)
 
 
 class _Orders(Table):

@@ -22,9 +22,6 @@ from ensue.planning.figures import Figures
 from ensue.planning.greedy import join_lists
 from ensue.planning.plan import Join, Leaf, Tree
 
-MOST_BESIDE = 64
-"""For how many sub-plans beside the plan comparisons are kept: to check more would take longer than to plan anew."""
-
 
 class Table(ABC):
     """The best tree of each set. A set is a number whose bit i stands for the i-th single variable of the text.
@@ -109,24 +106,18 @@ class Table(ABC):
         return [*self.used(left), *self.used(right), names]
 
 
-def plan_by_table(planner: str, figures: Figures, table: type[Table], *, keep_table: bool) -> Planned:
-    """The tree of all single variables, with the lists joined to it.
-
-    Of sub-plans that it makes no use of, comparisons are kept if these are not too many.
-    """
+def plan_by_table(planner: str, figures: Figures, table: type[Table]) -> Planned:
+    """The tree of all single variables, with the lists joined to it."""
     costs = Costs(figures)
     filled = table(costs)
     used = filled.used(filled.everything)
     tree, more = join_lists(costs, filled.whole)
-    beside = [names for names in filled.splits_of_best if names not in used]
-    beside = beside if keep_table and len(beside) <= MOST_BESIDE else []
-    return Planned(
-        planner,
-        tree,
-        costs.whole(tree),
-        (*(filled.block(names) for names in used), *more),
-        tuple(filled.block(names) for names in beside),
-    )
+
+    def unused(most: int | None) -> tuple[Block, ...]:
+        beside = [names for names in filled.splits_of_best if names not in used]
+        return tuple(map(filled.block, beside)) if most is None or len(beside) <= most else ()
+
+    return Planned(planner, tree, costs.whole(tree), (*map(filled.block, used), *more), unused)
 
 
 def tree_by_table(costs: Costs, table: type[Table]) -> Tree:

@@ -18,14 +18,13 @@ from ensue.planning.tables import Table, plan_by_table, tree_by_table
 
 @dataclass(frozen=True, slots=True)
 class ZStreamTree:
-    """The tree of least cost over the text's order. `keep_table`: report the comparisons of unused sub-plans too."""
+    """The tree of least cost over the text's order."""
 
-    keep_table: bool = True
     name: str = "zstream"
 
     def plan(self, figures: Figures) -> Planned:
         """The tree, lists joined to it last."""
-        return plan_by_table(self.name, figures, _Intervals, keep_table=self.keep_table)
+        return plan_by_table(self.name, figures, _Intervals)
 
 
 def text_tree(costs: Costs) -> Tree:

@@ -27,8 +27,12 @@ from ensue.statistics.snapshot import Statistics
 
 Adapt: TypeAlias = "Literal['invariants', 'threshold', 'unconditional', 'static'] | Adaptation"
 
+WATCHED = Watch(count=8, unused=21)
+"""What is watched if nothing else is said: of unused sub-plans as many as ZStream's planner has for eight variables;
+with more, to check them would take longer than to plan."""
+
 _DECISIONS: dict[str, Decision] = {
-    "invariants": ByInvariants(Watch(count=8, table=True), TunedDistance(start=0.1), sure=1.0),
+    "invariants": ByInvariants(WATCHED, TunedDistance(start=0.1), sure=1.0),
     "threshold": Threshold(0.5),
     "unconditional": Unconditional(),
     "static": Static(),

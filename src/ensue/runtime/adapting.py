@@ -218,6 +218,10 @@ class Replanner:
         made = [
             tree if one is None else self._aim.ready(one.tree) for one, tree in zip(planned, old.trees, strict=True)
         ]
+        reasons = [
+            None if isinstance(reason, Violation) and reason.hint and tree == before else reason
+            for reason, tree, before in zip(reasons, made, old.trees, strict=True)
+        ]
         new = self._with_cheaper(prospect, made)
         is_promising = self._is_promising(prospect, new)
         chosen = time.thread_time()
@@ -251,9 +255,9 @@ class Replanner:
         self.spent.trying += tried - chosen
         self.spent.replacing += switched - switching
         known = [one for one in (*reasons, again) if one is not None]
-        reason = known[0]
-        if reason in (again, _EARLY, _DISPUTED) and found is None and used == old:
+        if all(one in (again, _EARLY, _DISPUTED) for one in known[:1]) and found is None and used == old:
             return None  # there is nothing left to try
+        reason = known[0]
         self.planned += 1
         values = (reason.left, reason.right) if isinstance(reason, Violation | PassedOver) else (None, None)
         return Entry(
@@ -315,18 +319,18 @@ class Replanner:
         """Let the decisions learn from what came of planning, and watch what the new plan rests on.
 
         `ratio` is how many times as long as the old plan the new one took. From one that could not take over nothing is
-        to be learned.
+        to be learned, nor from a hint that nothing came of, for which there is no reason left.
         """
         for k, (one, found, reason) in enumerate(zip(prospect.figures, planned, reasons, strict=True)):
-            if found is not None and reason is not None:
-                learned = self._decisions[k]
-                if learns and ratio is None:
-                    gain = gain_of(one, self._aim.bare(old.trees[k]), found.tree, found.measure)
-                    learned = learned.after(reason, gain)
-                elif learns and ratio is not None and ratio < 1.0:
-                    # a plan that is slower has its verdict: the comparison was right to break
-                    learned = learned.after(reason, 1.0 - ratio)
-                self._decisions[k] = learned.armed(one, found)
+            if found is None:
+                continue
+            learned = self._decisions[k]
+            if learns and reason is not None and ratio is None:
+                learned = learned.after(reason, gain_of(one, self._aim.bare(old.trees[k]), found.tree, found.measure))
+            elif learns and reason is not None and ratio is not None and ratio < 1.0:
+                # a plan that is slower has its verdict: the comparison was right to break
+                learned = learned.after(reason, 1.0 - ratio)
+            self._decisions[k] = learned.armed(one, found)
 
     # -- state -------------------------------------------------------------------------------------------------------
     def dump_decisions(self) -> dict[str, Any]:

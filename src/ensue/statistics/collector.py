@@ -40,7 +40,7 @@ _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
 _YOUNG = 4.0
-"""Of how many windows counts of what several events have to do with each other must be not to be made at each look."""
+"""Until counts of what several events have to do with each other are of so many windows, they are made at each look."""
 _BURST = 4.0
 """For how many windows counts stand where events are slow and nothing else shows that the stream has changed."""
 _CHANGED, _SURELY = 0.25, 4.0
@@ -405,18 +405,20 @@ class Collector:
     @property
     def _is_young(self) -> bool:
         """Whether what several events have to do with each other has been counted in a few windows at most."""
-        return self._tallies is None or bool((self._tallies.windows < _YOUNG).any())
+        return self._tallies is None or float(self._tallies.windows.max(initial=0.0)) < _YOUNG
 
     def _look_closely(self, shares: _Shares) -> None:
         """Count what conditions imply, and how often those of several events hold, and add it to what was before."""
+        shares.is_close = True
+        if self._tallies is not None and shares.at <= self._tallied:
+            return  # taken up again, and nothing has come since
         counted = self._asker.count_closely(shares.events)
-        if counted is not None:
+        if counted is not None and counted[0].seen.any():
             tallies, span = counted
             if self._tallies is not None and math.isfinite(span):  # else it is of all events, those of before as well
                 tallies = self._tallies.then(tallies, min(1.0, (shares.at - self._tallied) / span))
             self._tallies, self._tallied = tallies, shares.at
             self._implied, self._together = self._asker.tell_closely(tallies, shares.pairs, shares.triples)
-        shares.is_close = True
 
     def _ask(self, now: int) -> _Shares:
         local = {name: passing.at(now) for name, passing in self._passing.items()}
