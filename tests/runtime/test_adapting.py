@@ -574,9 +574,26 @@ def test_wrong_settings() -> None:
         {"budget": 0.0},
         {"gain": 1.0},
         {"method": "leap"},
+        {"decision": None},
+        {"every": 2.5},
+        {"every": True},
+        {"gain": "much"},
+        {"windows": None},
     ):
         with pytest.raises(PlanError):
             ensue.Adaptation(**wrong)  # type: ignore[arg-type]
+    for adapt in (3, 0.5, {"every": 3}, ensue.Adaptation):
+        with pytest.raises(PlanError, match="take True, one of 'invariants'"):
+            ensue.compile(RISING, adapt=adapt)  # type: ignore[arg-type]
+
+
+def test_what_is_put_in_by_hand_is_checked() -> None:
+    engine = ensue.compile(RISING, adapt="static")
+    engine.push(drifting(2_000))
+    with pytest.raises(PlanError, match="no method 'leap': take replay or side by side"):
+        engine.replace_plan("q1", engine.plan_of("q1"), "leap")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match=r"'\(a ⋈ b\)' is no plan"):
+        engine.replace_plan("q1", "(a ⋈ b)")  # type: ignore[arg-type]
 
 
 def test_batches_between_events_that_come_one_by_one() -> None:

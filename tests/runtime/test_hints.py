@@ -1,12 +1,12 @@
-"""Comparisons of sub-plans that are no part of the plan: they tell that it may have to change, and cost little if not."""
+"""Comparisons of sub-plans that are no part of the plan: they tell that it may have to change."""
 
 from __future__ import annotations
 
 import ensue
 from ensue.planning.decisions import ByInvariants
 from ensue.planning.figures import Figures, by_hand
-from ensue.planning.planners import PLANNERS
 from ensue.planning.plan import Plan, left_deep
+from ensue.planning.planners import PLANNERS
 from ensue.runtime.adapting import Replanner
 from ensue.runtime.journal import Entry
 from ensue.runtime.lanes import Method, Swapped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import pyarrow as pa
@@ -80,5 +80,5 @@ def test_all_together_with_batches_of_any_size() -> None:
         found.append(engine.push(EVENTS.slice(start, size)))
         start += size
     found.append(engine.flush())
-    assert ids_of(found) == sorted(sum(ALONE.values(), []))
+    assert ids_of(found) == sorted(chain.from_iterable(ALONE.values()))
     assert engine.counts.replaced > 10

@@ -144,3 +144,67 @@ def test_what_was_saved_is_shown_again(capsys: pytest.CaptureFixture[str], tmp_p
     ):
         code, _, err = run(capsys, *wrong)
         assert code and hint in " ".join(err.replace("│", " ").split())
+
+
+def test_saved_statistics_are_of_their_query(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table
+) -> None:
+    """Queries without a name are all called q1; what was asked of others says nothing of this one."""
+    pq.write_table(table, tmp_path / "events.parquet")
+    saved = tmp_path / "stats.json"
+    asked = "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN {}"
+    assert run(capsys, asked.format("10s"), "--input", tmp_path / "events.parquet", "--output", saved)[0] == 0
+    assert run_command(["explain", asked.format("20s"), "--stats", str(saved)]) == 0
+    capsys.readouterr()
+    for other in ("PATTERN SEQ(A a, B b) WITHIN 10s", "PATTERN SEQ(A a, B b) WHERE a.x > b.x WITHIN 10s"):
+        assert run_command(["explain", other, "--stats", str(saved)]) == 1
+        assert "`q1` were taken for another pattern or other conditions: " in capsys.readouterr().err
+    data = json.loads(saved.read_text())
+    del data["q1"]["query"]  # as before it was saved
+    saved.write_text(json.dumps(data))
+    assert run_command(["explain", "PATTERN SEQ(A a, B b) WITHIN 10s", "--stats", str(saved)]) == 0
+
+
+def test_what_saved_statistics_do_not_go_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table
+) -> None:
+    pq.write_table(table, tmp_path / "events.parquet")
+    saved = tmp_path / "stats.json"
+    run(capsys, QUERIES, "--input", tmp_path / "events.parquet", "--output", saved)
+    code, out, _ = run(capsys, "--saved", saved, "--query", "plain")
+    assert code == 0 and "plain: over" in out and "rising" not in out
+    code, _, err = run(capsys, "--saved", saved, "--query", "plane")
+    assert code == 1 and "no statistics of query `plane`; did you mean `plain`" in err
+    code, _, err = run(capsys, "--saved", saved, "--window", "10m")
+    assert code == 2 and "--saved measures nothing" in err
+    code, _, err = run(capsys, "--saved", tmp_path / "events.parquet")
+    assert code == 1 and "--output FILE" in err, "not over the events"
+
+
+def test_rules_have_no_statistics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rules = "EVENT a(id: int); RULE b(id) <- e: a(id)"
+    code, _, err = run(capsys, rules, "--input", tmp_path / "any.csv")
+    assert code == 2 and "ensue explain" in err
+
+
+def test_windows_of_events_are_explained_as_they_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, table: pa.Table
+) -> None:
+    pq.write_table(table, tmp_path / "events.parquet")
+    for within, is_planned in (("10s", True), ("500 EVENTS", False)):
+        query = f"PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN {within}"
+        assert run_command(["explain", query, "--input", str(tmp_path / "events.parquet")]) == 0
+        assert ("planned anew" in capsys.readouterr().out) == is_planned
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["explain", "PATTERN A WITHIN 1s", "--planner", "bushy"], "give --input or --stats too"),
+        (["run", "PATTERN A WITHIN 1s", "-i", "x.csv", "--backend", "local", "--planner", "bushy"], "give --adapt too"),
+        (["run", "PATTERN A WITHIN 1s", "-i", "x.csv", "--adapt", "static", "--journal", "-"], "give it a name"),
+    ],
+)
+def test_options_that_would_do_nothing(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+    assert run_command(arguments) == 2
+    assert told in capsys.readouterr().err

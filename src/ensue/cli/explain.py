@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from ensue.cli.measuring import Measured, load_measured, measure
 from ensue.cli.options import objective_option, schema_options
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
-from ensue.errors import InputError
 
 if TYPE_CHECKING:
     from ensue.pattern.query import Query
@@ -66,6 +66,9 @@ def explain_command(
 
     if saved is not None and source is not None:
         raise click.UsageError("--stats and --input both say what the stream is like; give one of them")
+    is_chosen = click.get_current_context().get_parameter_source("planner") is not ParameterSource.DEFAULT
+    if is_chosen and saved is None and source is None:
+        raise click.UsageError("--planner makes plans for a stream; give --input or --stats too")
     if objective != "throughput" and saved is None and source is None:
         raise click.UsageError("--objective latency depends on how events come; give --input or --stats too")
     text = read_text(queries)
@@ -126,12 +129,11 @@ def _explain_rules(
 
 def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, objective: str, format_: str) -> str:
     """The plans of a planner, or for an objective, under what was measured."""
-    from ensue.pattern.nearest import did_you_mean
-    from ensue.pattern.query import Policy
     from ensue.planning.aggregates import is_counted
     from ensue.planning.explain import explain
     from ensue.planning.objectives import check_objective
     from ensue.runtime.adaptation import Adaptation
+    from ensue.runtime.adapting import Adapter
     from ensue.runtime.compiling import check_queries
 
     check_queries(queries, known.schema)
@@ -139,13 +141,10 @@ def _explain_measured(queries: Sequence[Query], known: Measured, planner: str, o
     shown = []
     expected = {}
     for query in queries:
-        name = query.name or ""
-        if name not in known.statistics:
-            hint = did_you_mean(name, known.statistics) or f"there are: {', '.join(known.statistics)}"
-            raise InputError(f"there are no statistics of query `{name}`; {hint}")
+        statistics = known.of(query)
         plan = None
-        if query.policy is Policy.ANY and not is_counted(query, known.schema):
-            plan, expected[name] = adaptation.plan(query, known.schema, known.statistics[name])
+        if Adapter.fits(query) and not is_counted(query, known.schema):
+            plan, expected[query.name or ""] = adaptation.plan(query, known.schema, statistics)
         shown.append((query, plan, known.schema))
     rates = {kind: rate.value for one in known.statistics.values() for kind, rate in one.rates.items()}
     return explain(shown, format_, expected, rates=rates)

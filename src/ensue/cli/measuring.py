@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import click
 
 from ensue.cli.quantities import read_lateness
 from ensue.cli.schemas import ColumnNames, load_schema
-from ensue.errors import InputError, StateError
+from ensue.errors import InputError, QueryError, StateError
 
 if TYPE_CHECKING:
     from ensue.cli.rows import Unreadable
@@ -28,18 +28,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The statistics of queries by name, the columns they were taken from, and how many rows could not be read."""
+    """The statistics of queries by name, and the columns they were taken from.
+
+    `queries` are those that they were taken for, as far as that is known; `rejected` rows could not be read.
+    """
 
     statistics: Mapping[str, Statistics]
     schema: Schema
+    queries: Mapping[str, Query]
     rejected: int = 0
+
+    def of(self, query: Query) -> Statistics:
+        """Those of a query, which must ask the same of the same types; the window and what it returns may differ."""
+        name = query.name or ""
+        self._check(name)
+        measured = self.queries.get(name, query)
+        if _asked(measured) != _asked(query):
+            raise InputError(
+                f"the statistics of `{name}` were taken for another pattern or other conditions: {measured}\n"
+                "hint: take them anew with `ensue stats`, or give queries names (QUERY name PATTERN …)"
+            )
+        return self.statistics[name]
+
+    def only(self, names: Sequence[str]) -> Measured:
+        """Those of the queries of these names; none given: all."""
+        for name in names:
+            self._check(name)
+        return replace(self, statistics={n: one for n, one in self.statistics.items() if not names or n in names})
+
+    def _check(self, name: str) -> None:
+        from ensue.pattern.nearest import did_you_mean
+
+        if name not in self.statistics:
+            hint = did_you_mean(name, self.statistics) or f"there are: {', '.join(self.statistics)}"
+            raise InputError(f"there are no statistics of query `{name}`; {hint}")
 
     def save(self, path: str) -> None:
         """Write them to a file, for `load_measured`."""
         from ensue.events.schema import dump_schema
 
         schema = dump_schema(self.schema)
-        data = {name: {**one.to_json(), "schema": schema} for name, one in self.statistics.items()}
+        data = {
+            name: {**one.to_json(), "schema": schema, "query": str(self.queries[name])}
+            for name, one in self.statistics.items()
+        }
         try:
             Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
         except OSError as error:
@@ -49,17 +81,23 @@ class Measured:
 def load_measured(path: str) -> Measured:
     """What was saved in a file."""
     from ensue.events.schema import load_schema
+    from ensue.language import parse_query
     from ensue.statistics.snapshot import Statistics
 
     try:
         data: Mapping[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         found = {name: Statistics.from_json(one) for name, one in data.items()}
         schema = load_schema(next(iter(data.values()))["schema"])
+        queries = {name: parse_query(one["query"]) for name, one in data.items() if "query" in one}
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, AttributeError, KeyError, TypeError, StopIteration, StateError) as error:
-        raise InputError(f"{path} does not hold statistics; save them with `ensue stats … --output {path}`") from error
-    return Measured(found, schema)
+    except (ValueError, AttributeError, KeyError, TypeError, StopIteration, StateError, QueryError) as error:
+        raise InputError(f"{path} does not hold statistics; `ensue stats … --output FILE` saves some") from error
+    return Measured(found, schema, queries)
+
+
+def _asked(query: Query) -> tuple[object, ...]:
+    return query.pattern, query.where, query.partition_by
 
 
 def measure(
@@ -98,7 +136,8 @@ def measure(
     if intake.schema is None or not intake.counts.processed:
         raise InputError("there is no event in the input to measure")
     found = {name: collector.snapshot() for name, collector in collectors.items()}
-    return Measured(found, intake.schema, intake.counts.rejected + len(unreadable))
+    asked = {query.name or "": query for query in queries}
+    return Measured(found, intake.schema, asked, intake.counts.rejected + len(unreadable))
 
 
 def read_batches(events: Source, intake: Intake, unreadable: list[Unreadable]) -> Iterator[EventBatch]:

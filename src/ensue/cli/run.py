@@ -249,6 +249,10 @@ def run_command(
     options = RunOptions(source=source, format=format_, **others)  # type: ignore[arg-type]
     if options.journal is not None and options.adaptation is None:
         raise click.UsageError("--journal tells what --adapt decides; give --adapt too")
+    if options.journal == "-":
+        raise click.UsageError("--journal is a file beside the matches; give it a name")
+    if "planner" in given and options.adaptation is None:
+        raise click.UsageError("--planner says how --adapt makes plans; give --adapt too")
     if backend == "spark" and source == "-":
         raise click.UsageError(
             "Spark cannot read standard input; leave --backend out to run in this process, or give a file"

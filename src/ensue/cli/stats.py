@@ -9,7 +9,7 @@ import click
 
 from ensue.cli.measuring import load_measured, measure
 from ensue.cli.options import schema_options
-from ensue.cli.queries import choose_queries, parse_text, pointing_into, read_text
+from ensue.cli.queries import choose_queries, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames
 
 if TYPE_CHECKING:
@@ -58,18 +58,22 @@ def stats_command(
     if saved is not None:
         if queries or source or output:
             raise click.UsageError("--saved shows what was measured before; leave QUERIES, --input and --output out")
-        found = load_measured(saved)
+        if window or schema or input_format:
+            raise click.UsageError("--saved measures nothing: leave --window, --schema and --input-format out")
+        found = load_measured(saved).only(names)
     elif queries is None or source is None:
         missing = "QUERIES" if queries is None else "--input"
         raise click.UsageError(f"{missing} is missing: `ensue stats QUERIES --input FILE`, or --saved FILE")
     else:
         text = read_text(queries)
-        chosen = choose_queries(parse_text(text), names)
+        program = parse_whole(text)
+        if program.rules:
+            raise click.UsageError("statistics are of queries; `ensue explain RULES --input FILE` shows those of rules")
+        chosen = choose_queries(program.queries, names)
         with pointing_into(text.origin):
             found = measure(chosen, source, columns, schema=schema, input_format=input_format, window=window, seed=seed)
     for name, statistics in found.statistics.items():
-        if saved is None or not names or name in names:
-            _show(name, statistics, found.schema)
+        _show(name, statistics, found.schema)
     if found.rejected:
         click.echo(f"{found.rejected:,} rows were rejected and not measured", err=True)
     if output is not None:

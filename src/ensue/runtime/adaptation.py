@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from types import UnionType
+from typing import Literal, TypeAlias, cast
 
 from ensue.errors import PlanError
 from ensue.events.schema import DType, Schema, TimeUnit
@@ -80,8 +81,13 @@ class Adaptation:
             raise PlanError(f"to measure again after {self.recalibrate} seconds is to do nothing else: take more")
         if isinstance(self.decision, str) and self.decision not in _DECISIONS:
             raise PlanError(f"there is no decision {self.decision!r}: take one of {', '.join(_DECISIONS)}")
-        if self.every is not None and self.every < 1:
-            raise PlanError(f"a check every {self.every} events is none: take 1 or more")
+        if not (isinstance(self.decision, str) or callable(getattr(self.decision, "wants", None))):
+            raise PlanError(f"{self.decision!r} is no decision: take one of {', '.join(_DECISIONS)}")
+        for name in ("budget", "windows", "gain"):
+            if not _is_number(getattr(self, name), int | float):
+                raise PlanError(f"{name} is {getattr(self, name)!r}: take a number")
+        if self.every is not None and not (_is_number(self.every, int) and self.every >= 1):
+            raise PlanError(f"a check every {self.every!r} events is none: take 1 or more, a whole number")
         if not 0 < self.windows < math.inf:
             raise PlanError(f"statistics cannot be of {self.windows} windows: take a number above 0")
         if not 0 <= self.gain < 1:
@@ -144,6 +150,10 @@ class Adaptation:
         return plan, expect(query, branches, schema, plan, figures, statistics, decisions, aim)
 
 
+def _is_number(value: object, kind: type | UnionType) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def pace_of(schema: Schema) -> float:
     """How many units of the time column pass in a second, if events come as they happen."""
     if schema.columns[schema.time] is not DType.INT:
@@ -162,5 +172,8 @@ def read_adapt(adapt: Adapt | bool | None, objective: str = "throughput") -> Ada
     wanted = check_objective(objective)
     if isinstance(adapt, str):
         adapt = Adaptation(decision=adapt)
+    if not isinstance(cast(object, adapt), Adaptation | bool | None):
+        names = ", ".join(map(repr, _DECISIONS))
+        raise PlanError(f"adapt is {adapt!r}: take True, one of {names}, or an ensue.Adaptation")
     found = Adaptation() if adapt is True else None if adapt is None or adapt is False else adapt
     return found if wanted == "throughput" else replace(found or Adaptation(), objective=wanted)

@@ -42,7 +42,7 @@ from ensue.runtime.counts import Counts
 from ensue.runtime.evaluator import Evaluator, State
 from ensue.runtime.feeding import Fed
 from ensue.runtime.journal import Entry
-from ensue.runtime.lanes import Lane, Method, Swapped
+from ensue.runtime.lanes import METHODS, Lane, Method, Swapped
 from ensue.runtime.layout import NULL
 from ensue.runtime.matches import Matches
 from ensue.runtime.preparing import Reading
@@ -427,6 +427,10 @@ class Engine(Fed):
         query = self._lane(name).evaluator.query
         if not Adapter.fits(query):
             raise PlanError(f"query `{name}` cannot be replanned: it has no window of time, or USING is not ANY")
+        if method not in METHODS:
+            raise PlanError(f"there is no method {method!r}: take {' or '.join(METHODS)}")
+        if not isinstance(plan, Plan):
+            raise PlanError(f"{plan!r} is no plan: take an ensue.planning.plan.Plan, such as `plan_of` gives")
         if not self._is_ready(name):
             raise PlanError(
                 f"query `{name}` cannot be replanned yet: it goes on from a snapshot of an engine that did not adapt, "

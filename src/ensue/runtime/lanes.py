@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from ensue.errors import LimitError, PlanError, StateError
 from ensue.events.batch import EventBatch, Int64s
@@ -28,6 +28,7 @@ from ensue.runtime.rows import RowStore
 from ensue.runtime.strings import StringTable
 
 Method: TypeAlias = Literal["replay", "side by side"]
+METHODS: tuple[Method, ...] = get_args(Method)
 _REPLAY = 0.05
 """Seconds that it may always take to go through events again."""
 _FEW = 64
