@@ -255,9 +255,10 @@ class Replanner:
         self.spent.trying += tried - chosen
         self.spent.replacing += switched - switching
         known = [one for one in (*reasons, again) if one is not None]
-        if all(one in (again, _EARLY, _DISPUTED) for one in known[:1]) and found is None and used == old:
+        reason = known[0] if known else None
+        if reason in (None, again, _EARLY, _DISPUTED) and found is None and used == old:
             return None  # there is nothing left to try
-        reason = known[0]
+        assert reason is not None
         self.planned += 1
         values = (reason.left, reason.right) if isinstance(reason, Violation | PassedOver) else (None, None)
         return Entry(

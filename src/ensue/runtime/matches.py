@@ -123,7 +123,7 @@ class Matches:
 
     @property
     def journal(self) -> list[Any]:
-        """What was decided about plans so far, and why (`ensue.runtime.adapting.Entry`); empty without adaptation."""
+        """What the engine has decided about plans up to now, and why (`ensue.runtime.journal.Entry`)."""
         return self._journal()
 
     def to_arrow(self) -> pa.Table:
