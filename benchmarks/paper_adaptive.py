@@ -171,7 +171,8 @@ def do_steady(job: Job) -> list[dict[str, Any]]:
     """A stream without drift: the plan that stays, and the engine as it adapts by default."""
     cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed, job.run)
     tried = {"static": None, STATIC_TWIN: None, DEFAULT: invariants(TunedDistance(start=0.1))}
-    return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1)) for planner in PLANNERS]
+    most = MOST_RUNS * job.run
+    return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1, most)) for planner in PLANNERS]
 
 
 def fit_all(
