@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -87,8 +87,8 @@ def test_looks_by_hand() -> None:
     assert costs.tree(left_deep("ab")) == pytest.approx(10 + 20 + 0.1 * 200 + 2)
     assert costs.parts(left_deep("ab")) == pytest.approx(10 + 20 + 0.1 * 200)
     assert costs.whole(left_deep("abc")) == pytest.approx(10 + 20 + 0.1 * 200 + 2 + 4 + 0.1 * 2 * 4 + 4)
-    assert costs.step(frozenset("ab"), "c") == pytest.approx(0.5 * 4 + 0.1 * 4)
-    assert costs.step(frozenset(), "c") == 4.0
+    assert costs.step(frozenset("ab"), "c") == pytest.approx((0.5 * 4, 0.1 * 4))
+    assert costs.step(frozenset(), "c") == (4.0, 0.0)
     tied = replace(plain, shape=replace(shape, keyed=frozenset({frozenset("ab")})))
     assert Costs(tied.with_looks(0.1)).parts(left_deep("ba")) == pytest.approx(10 + 20 + 0.1 * 2)
     follows = replace(tied, shape=replace(tied.shape, keyed=frozenset({frozenset("ac")})))
@@ -102,7 +102,46 @@ def test_lists_are_not_looked_at() -> None:
     for order in ("acb", "abc", "bca"):
         tree = left_deep(order)
         assert Costs(figures.with_looks(0.5)).tree(tree) - Costs(figures).tree(tree) == pytest.approx(0.5 * 8), order
-    assert Costs(figures.with_looks(0.5)).step(frozenset("ac"), "b") == Costs(figures).growth(frozenset("ac"), "b")
+    growth = Costs(figures).growth(frozenset("ac"), "b")
+    assert Costs(figures.with_looks(0.5)).step(frozenset("ac"), "b") == (growth, 0.0)
+
+
+def test_what_to_join_first_where_looks_count() -> None:
+    """Whoever leaves less of many partial matches comes first, though looking for it takes longer.
+
+    100 b of which one in 100 fits, 10 c of which all do; a look counts 0.1. For one a: b and then c looks at 100 + 10
+    and holds 1 + 10, c and then b looks at 10 + 10 · 100 and holds 10 + 10.
+    """
+    figures = by_hand(conjunction("abc"), 1.0, [1.0, 100.0, 10.0], {("a", "b"): 0.01}).with_looks(0.1)
+    costs, a = Costs(figures), frozenset("a")
+    assert costs.step(a, "b") == pytest.approx((1.0, 10.0)) and costs.step(a, "c") == pytest.approx((10.0, 1.0))
+    assert costs.ahead(a, "b", "c") == pytest.approx(1 + 10 + 1)
+    assert costs.ahead(a, "c", "b") == pytest.approx(10 + 1 + 100)
+    assert costs.first(a, "cb") == "b"
+    events, matches = 111.0, 10.0
+    for order, rival in (("abc", "c"), ("acb", "b")):
+        cost = events + costs.ahead(a, order[1], rival) + matches
+        assert costs.tree(left_deep(order)) == pytest.approx(cost), order
+
+
+def test_who_comes_first_is_a_total_order_and_the_cheaper_one_of_two() -> None:
+    rng = random.Random(5)
+    for _ in range(400):
+        names = "abcdef"
+        selectivities = {("a", name): 10 ** rng.uniform(-4, 0) for name in names[1:]}
+        rates = [1.0, *(10 ** rng.uniform(-1, 4) for _ in names[1:])]
+        costs = Costs(by_hand(conjunction(names), 1.0, rates, selectivities).with_looks(rng.choice((0.0, 0.03, 1.0))))
+        a = frozenset("a")
+        order = [*names[1:]]
+        for k in range(len(order) - 1):  # picked one by one
+            first = costs.first(a, order[k:])
+            order.remove(first)
+            order.insert(k, first)
+        for one, other in combinations(order, 2):
+            assert costs.ahead(a, one, other) <= costs.ahead(a, other, one) * (1 + 1e-9)
+        best = min(permutations(names[1:]), key=lambda rest: costs.parts(left_deep(("a", *rest))))
+        cheapest, found = (costs.parts(left_deep(("a", *rest))) for rest in (best, order))
+        assert found <= cheapest * (1 + 1e-9), "with conditions on a alone, greedy is best"
 
 
 def test_equal_keys_that_follow_from_others_are_found_by_an_index() -> None:

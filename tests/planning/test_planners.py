@@ -54,7 +54,7 @@ def test_greedy_by_hand() -> None:
     first, second, third = planned.blocks
     assert [c.values for c in first.comparisons] == [(4.0, 10.0), (4.0, 5.0)]
     (only,) = second.comparisons
-    assert (only.left, only.right) == (Growth("a", frozenset("b")), Growth("c", frozenset("b")))
+    assert (only.left, only.right) == (Growth("a", frozenset("b"), "c"), Growth("c", frozenset("b"), "a"))
     assert only.values == pytest.approx((1.0, 5.0))
     assert third.comparisons == ()
 

@@ -32,8 +32,7 @@ def _begin_with(first: str, costs: Costs) -> list[str]:
     taken = [first]
     left = [name for name in costs.figures.shape.singles if name != first]
     while left:
-        bound = frozenset(taken)
-        taken.append(min(left, key=lambda name: costs.step(bound, name)))
+        taken.append(costs.first(frozenset(taken), left))
         left.remove(taken[-1])
     return taken
 

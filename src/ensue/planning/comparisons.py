@@ -23,15 +23,17 @@ from ensue.planning.plan import Join, Leaf, Plan, Tree, dump_tree, load_tree, va
 class Growth:
     """By what the partial matches multiply when a variable is joined to those bound (Algorithm 2's expression).
 
-    Beside it, what looking for them takes, if looks count.
+    If looks count, also what it takes to look for its events, and for those of a `rival` in what it has made: then
+    the sides of a comparison are what two variables cost in either order, but for what both make of a partial match.
     """
 
     name: str
     bound: frozenset[str] = frozenset()
+    rival: str | None = None
 
     def value(self, costs: Costs) -> float:
-        """The factor under some figures."""
-        return costs.step(self.bound, self.name)
+        """What it costs a partial match under some figures."""
+        return costs.ahead(self.bound, self.name, self.rival)
 
     def __str__(self) -> str:
         return f"growth({self.name} | {', '.join(sorted(self.bound))})" if self.bound else f"events({self.name})"
@@ -208,8 +210,8 @@ def load_comparison(data: dict[str, Any]) -> BlockComparison:
 
 def _dump_side(side: Side) -> dict[str, Any]:
     match side:
-        case Growth(name=name, bound=bound):
-            return {"growth": name, "bound": sorted(bound)}
+        case Growth(name=name, bound=bound, rival=rival):
+            return {"growth": name, "bound": sorted(bound), "rival": rival}
         case TreeCost(tree=tree):
             return {"cost": dump_tree(tree)}
         case FrozenCost(tree=tree, left=left, right=right):
@@ -222,8 +224,8 @@ def _dump_side(side: Side) -> dict[str, Any]:
 
 def _load_side(data: dict[str, Any]) -> Side:
     match data:
-        case {"growth": str(name), "bound": [*bound]}:
-            return Growth(name, frozenset(bound))
+        case {"growth": str(name), "bound": [*bound], "rival": str() | None as rival}:
+            return Growth(name, frozenset(bound), rival)
         case {"cost": tree}:
             return TreeCost(load_tree(tree))
         case {"frozen": tree, "left": [cost, card], "right": [other_cost, other_card]}:

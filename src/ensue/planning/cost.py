@@ -95,6 +95,7 @@ class Costs:
         keyed = [(x, y) for x in shape.singles for y in shape.singles if {x, y} in shape.keyed]
         self._keys = [(x, y, figures.selectivity(x, y) * figures.implied(x, y)) for x, y in keyed if x != y]
         self._cards: dict[frozenset[str], float] = {frozenset(): 1.0}
+        self._steps: dict[tuple[frozenset[str], str], tuple[float, float]] = {}
         self._trees: dict[Tree, tuple[frozenset[str], float]] = {}
 
     def card(self, names: frozenset[str]) -> float:
@@ -181,13 +182,37 @@ class Costs:
         """What a pair counts, whichever it is; None if there are keys, or absences to look for."""
         return None if self._keys or self._gaps else self._look
 
-    def step(self, bound: frozenset[str], name: str) -> float:
-        """What joining a variable to a partial match over `bound` costs: its growth, and the looks that takes."""
-        growth = self.growth(bound, name)
-        if not self.counts_looks or not bound & self._singles or name in self._lists:
-            return growth
-        one = frozenset((name,))
-        return growth + self.card(one) * self.look(bound, one)
+    def step(self, bound: frozenset[str], name: str) -> tuple[float, float]:
+        """What a partial match over `bound` becomes when a variable is joined to it, and what looking for it costs."""
+        found = self._steps.get((bound, name))
+        if found is None:
+            growth, looks = self.growth(bound, name), 0.0
+            if self.counts_looks and bound & self._singles and name not in self._lists:
+                one = frozenset((name,))
+                looks = self.card(one) * self.look(bound, one) + self.checks(bound, one, growth)
+            found = self._steps[bound, name] = growth, looks
+        return found
+
+    def ahead(self, bound: frozenset[str], name: str, rival: str | None = None) -> float:
+        """What it costs a partial match over `bound` to join a variable, and to look for another one after that.
+
+        Of two variables the one to join first is that for which this is less: what both make of the partial match is
+        the same, and left out. Where looks do not count it is what the one makes of it.
+        """
+        growth, looks = self.step(bound, name)
+        after = 0.0 if rival is None else self.step(bound, rival)[1]
+        return growth + looks + growth * after
+
+    def first(self, bound: frozenset[str], names: Sequence[str]) -> str:
+        """Which of some variables to join first, of equals the first one.
+
+        The order is total: by what a variable adds, growth less one, for one and what looking for it costs.
+        """
+        best = names[0]
+        for name in names[1:]:
+            if self.ahead(bound, name, best) < self.ahead(bound, best, name):
+                best = name
+        return best
 
     def tree(self, tree: Tree) -> float:
         """The partial matches and looks of all nodes of a tree."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ensue.planning.comparisons import Block, Growth, Planned, choose
+from ensue.planning.comparisons import Block, BlockComparison, Growth, Planned
 from ensue.planning.cost import Costs
 from ensue.planning.figures import Figures
 from ensue.planning.plan import Join, Leaf, Tree, left_deep, variables_of
@@ -57,11 +57,22 @@ def take_in_turn(
     blocks = []
     while left:
         known = frozenset(taken) if sees_pairs else frozenset()
-        best, won = choose(costs, [Growth(name, known) for name in left])
-        name = left.pop(best)
+        name = costs.first(known, left)
         taken.append(name)
-        blocks.append(Block(f"{len(taken)}: {name}", won))
+        blocks.append(Block(f"{len(taken)}: {name}", _won(costs, left, name, known)))
+        left.remove(name)
     return tuple(taken[len(bound) :]), tuple(blocks)
+
+
+def _won(costs: Costs, left: list[str], name: str, known: frozenset[str]) -> tuple[BlockComparison, ...]:
+    """The comparisons of a variable with each that was left, those before it in the text and those behind it."""
+    won = []
+    place = left.index(name)
+    for k, other in enumerate(left):
+        if k != place:
+            sides = Growth(name, known, other), Growth(other, known, name)
+            won.append(BlockComparison(*sides, k < place, (sides[0].value(costs), sides[1].value(costs))))
+    return tuple(won)
 
 
 def _plan(planner: str, figures: Figures, *, sees_pairs: bool) -> Planned:
