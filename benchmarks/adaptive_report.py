@@ -36,7 +36,7 @@ NEAR = 0.03
 """What counts as together with the first."""
 RACES = "a plan only takes over if it is quicker in a race, so that all methods end with much the same plans"
 CALLS = "slow events call for planning whatever the method, and to plan takes hardly longer than to watch"
-STOPPED = "it depends on the stream; and where static was worst it was stopped, so that there is no gain to tell"
+STOPPED = "it depends on the stream; and where static was worst it was stopped, so that gains are known to be larger"
 WHY = {
     "invariant faster than threshold": RACES,
     "threshold faster than unconditional": RACES,
@@ -68,7 +68,8 @@ def write(path: Path, known: dict[str, Any]) -> None:
     inverted = known.get("inverted", {"cells": []})["cells"]
     took = ", ".join(
         f"{part} {one['seconds']:.0f} s"
-        f" (seed {one['seed']}, {one['repeats']} runs of {one['run']:g} s{', quick' if one['quick'] else ''})"
+        f" (seed {one['seed']}{_streams(cells.get(part, ()))}, {one['repeats']} runs of {one['run']:g} s"
+        f"{', quick' if one['quick'] else ''})"
         for part, one in known.items()
     )
     grids = [_aims(streams, cells["steady"], inverted), *_orders(streams, cells["scan"])]
@@ -88,6 +89,16 @@ def write(path: Path, known: dict[str, Any]) -> None:
         head.append(f"- parts called{FIXED}: all methods are checked at the same events, and costs alone decide")
     head.append("")
     path.write_text("\n".join(head) + "\n" + "\n".join(grid.markdown() for grid in grids), encoding="utf-8")
+
+
+def _streams(cells: Sequence[CellResult]) -> str:
+    """Over how many streams its cells are a mean."""
+    numbers = sorted({cell.streams for cell in cells})
+    return (
+        ""
+        if numbers in ([], [1])
+        else f" and on, {' to '.join(map(str, dict.fromkeys(numbers[:1] + numbers[-1:])))} streams a cell"
+    )
 
 
 # -- aims ------------------------------------------------------------------------------------------------------------
@@ -119,7 +130,7 @@ def _aims(streams: dict[str, list[CellResult]], steady: list[CellResult], invert
         told = told if noise else "not known: each method ran once"
         rows.append((f"{part}: noise, by how much two runs of a method differ", "", told))
         stopped = sum(cell.of("static").is_stopped for cell in cells)
-        told = f"{stopped} of {len(cells)} cells: gains over static are of the others"
+        told = f"{stopped} of {len(cells)} cells: there it counts as three times as slow as the fastest"
         rows.append((f"{part}: static stopped, far behind", "", told))
         shares = [adapting(cell.of(DEFAULT)) for cell in cells]
         told = f"{average(shares):.2%} on average, {max(shares):.2%} at most"
@@ -290,7 +301,7 @@ def _steady(cells: Sequence[CellResult]) -> Grid:
             f"{cell.slower(STATIC_TWIN):+.1%}" if cell.has(STATIC_TWIN) else "",
             f"{cell.noise:.1%}",
             f"{adapting(cell.of(DEFAULT)):.2%}",
-            str(cell.of(DEFAULT).replaced),
+            f"{cell.of(DEFAULT).replaced:g}",
         )
         for cell in cells
     )
@@ -309,7 +320,7 @@ def _steady(cells: Sequence[CellResult]) -> Grid:
 def _distances(cells: Sequence[CellResult]) -> Grid:
     names = [one.method for one in cells[0].outcomes]
     rows = tuple(
-        (cell.name, *(f"{short(cell.of(name).rate)} ({cell.of(name).replaced})" for name in names)) for cell in cells
+        (cell.name, *(f"{short(cell.of(name).rate)} ({cell.of(name).replaced:g})" for name in names)) for cell in cells
     )
     return Grid("Sequences by distance and threshold: events a second (replacements)", ("cell", *names), rows)
 
@@ -393,10 +404,10 @@ def _behind(part: str, cells: Sequence[CellResult]) -> Grid:
         first = max(map(cell.of, METHODS), key=lambda one: one.rate)
         best = min(INVARIANTS, key=cell.behind)
         if cell.behind(DEFAULT) > NEAR:
-            told = [f"{cell.behind(m):.1%} ({cell.of(m).replaced})" for m in INVARIANTS]
+            told = [f"{cell.behind(m):.1%} ({cell.of(m).replaced:g})" for m in INVARIANTS]
             share = f"{adapting(cell.of(DEFAULT)):.1%}, {replacing(cell.of(DEFAULT)):.1%}"
             rows.append(
-                (cell.name, f"{first.method} ({first.replaced})", *told, best if best != DEFAULT else "", share)
+                (cell.name, f"{first.method} ({first.replaced:g})", *told, best if best != DEFAULT else "", share)
             )
     heads = ("cell", "first (replacements)", *(f"{m} behind" for m in INVARIANTS), "better one", "adapting, replacing")
     return Grid(
@@ -412,7 +423,7 @@ def _by_set(part: str, cells: Sequence[CellResult]) -> Grid:
             f"{cell.kind} {cell.size}, {cell.planner}",
             short(cell.events) + (f" of {short(cell.length)}" if cell.events < cell.length else ""),
             short(cell.of(DEFAULT).matches),
-            *(f"{_rate(cell.of(m))} ({cell.of(m).replaced})" for m in METHODS),
+            *(f"{_rate(cell.of(m))} ({cell.of(m).replaced:g})" for m in METHODS),
             f"{adapting(cell.of(DEFAULT)):.2%}",
             f"{cell.noise:.1%}",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from adaptive_cells import SETS
@@ -34,7 +34,7 @@ NOISE = 0.02
 
 @dataclass(frozen=True)
 class CellResult:
-    """All methods on one pattern over one dataset, by one planner."""
+    """All methods on one pattern over one dataset, by one planner: over a stream, or over several in the mean."""
 
     dataset: str
     kind: str
@@ -44,6 +44,8 @@ class CellResult:
     events: int
     length: int  # of the stream; more than `events` if all had to stop for time
     outcomes: list[Outcome]
+    seed: int = 0
+    streams: int = 1
 
     def of(self, method: str) -> Outcome:
         return next(one for one in self.outcomes if one.method == method)
@@ -53,16 +55,11 @@ class CellResult:
         return self.of(method).rate / self.of(over).rate
 
     def behind(self, method: str, static: bool = True) -> float:
-        """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them.
-
-        One that was stopped, far behind, is not the fastest, though of its rate it is only known what it is below.
-        """
+        """What a method lacks of the fastest, as a share of it; with or without the plan that stays among them."""
         rivals = METHODS if static else METHODS[1:]
         if method == TWIN:
             rivals = tuple(TWIN if one == DEFAULT else one for one in rivals)
-        rates = [one.rate for one in map(self.of, rivals) if not one.is_stopped or one.method == method]
-        found = 1 - self.of(method).rate / max(rates)
-        return max(found, 1 - 1 / HOPELESS) if self.of(method).is_stopped else found
+        return 1 - self.of(method).rate / max(self.of(one).rate for one in rivals)
 
     @property
     def is_broken(self) -> bool:
@@ -97,7 +94,7 @@ class CellResult:
     def line(self) -> str:
         """The cell in one line."""
         rates = ", ".join(
-            f"{one.method} {'< ' if one.is_stopped else ''}{one.rate / 1e3:.0f}k ({one.replaced})"
+            f"{one.method} {'< ' if one.is_stopped else ''}{one.rate / 1e3:.0f}k ({one.replaced:g})"
             for one in self.outcomes
         )
         stopped = f" of {self.length:,}" if self.events < self.length else ""
@@ -105,14 +102,58 @@ class CellResult:
 
 
 def read_cell(stored: dict[str, Any]) -> CellResult:
-    """A cell that was stored as JSON."""
-    return CellResult(**{**stored, "outcomes": [Outcome(**one) for one in stored["outcomes"]]})
+    """A cell that was stored as JSON.
+
+    Of a method that was stopped, far behind, it is only known what its rate is below: it counts as that far behind.
+    """
+    outcomes = [Outcome(**one) for one in stored["outcomes"]]
+    least = min((one.seconds for one in outcomes if not one.is_stopped), default=0.0)
+    outcomes = [replace(one, seconds=max(one.seconds, HOPELESS * least)) if one.is_stopped else one for one in outcomes]
+    return CellResult(**{**stored, "outcomes": outcomes})
 
 
 def load_cells(known: dict[str, Any], part: str) -> list[CellResult]:
-    """The cells of a part that were stored, in order."""
-    cells = [read_cell(one) for one in known.get(part, {"cells": []})["cells"]]
-    return sorted(cells, key=lambda cell: (cell.dataset, cell.planner, cell.size, SETS.index(cell.kind)))
+    """The cells of a part that were stored, in order; those of several streams together."""
+    groups: dict[tuple[Any, ...], list[CellResult]] = {}
+    for cell in map(read_cell, known.get(part, {"cells": []})["cells"]):
+        groups.setdefault((cell.dataset, cell.planner, cell.size, SETS.index(cell.kind)), []).append(cell)
+    return [merge(groups[key]) for key in sorted(groups)]
+
+
+def merge(cells: Sequence[CellResult]) -> CellResult:
+    """One cell of those of several streams: of times the geometric mean, so that each stream counts as much.
+
+    Streams that no method ran through to the end tell nothing, unless there are no others.
+    """
+    some = [cell for cell in cells if not cell.is_broken] or list(cells)
+    if len(some) == 1:
+        return some[0]
+    outcomes = [_average_outcome([cell.of(one.method) for cell in some]) for one in some[0].outcomes]
+    events, length = (round(mean(getattr(cell, name) for cell in some)) for name in ("events", "length"))
+    return replace(some[0], outcomes=outcomes, events=events, length=length, streams=len(some))
+
+
+def _average_outcome(runs: Sequence[Outcome]) -> Outcome:
+    """What a method did in several streams: seconds as a geometric mean, of what adapting took the mean share."""
+    seconds = mean(one.seconds for one in runs)
+    shares = {
+        field.name: seconds * average(getattr(one, field.name) / one.seconds for one in runs)
+        for field in fields(Outcome)
+        if field.name in ("watching", "deciding", "planning", "trying", "replacing")
+    }
+    distances = [one.distance for one in runs if one.distance is not None]
+    return replace(
+        runs[0],
+        seconds=seconds,
+        again=mean(max(one.again, one.seconds) for one in runs),
+        events=round(mean(one.events for one in runs)),
+        matches=round(average(one.matches for one in runs)),
+        planned=round(average(one.planned for one in runs), 1),
+        replaced=round(average(one.replaced for one in runs), 1),
+        distance=average(distances) if distances else None,
+        is_stopped=any(one.is_stopped for one in runs),
+        **shares,
+    )
 
 
 def mean(values: Iterable[float]) -> float:
@@ -122,8 +163,8 @@ def mean(values: Iterable[float]) -> float:
 
 
 def gain_of(cells: Iterable[CellResult], method: str) -> float:
-    """How many times as fast as static a method is, over the cells in which static ran to the end; nan if in none."""
-    return mean(cell.gain(method) for cell in cells if not cell.of("static").is_stopped)
+    """How many times as fast as static a method is, at least: static may have been stopped, far behind."""
+    return mean(cell.gain(method) for cell in cells if not cell.is_broken)
 
 
 def average(values: Iterable[float]) -> float:

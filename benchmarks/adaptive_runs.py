@@ -56,8 +56,8 @@ class Outcome:
     events: int
     matches: int
     checksum: int
-    planned: int = 0
-    replaced: int = 0
+    planned: float = 0  # journal entries, and plans that took over: of several streams in the mean
+    replaced: float = 0
     watching: float = 0.0
     deciding: float = 0.0
     planning: float = 0.0

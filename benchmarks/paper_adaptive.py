@@ -68,6 +68,8 @@ THRESHOLDS = (0.25, 0.5, 1.0)
 PARTS = ("inverted", "steady", "scan", *STREAMS)
 CHECKS = 64
 """How many checks a stream sees where all methods are checked at the same events."""
+STREAMS_A_CELL = 3
+"""Over how many streams each pattern is run: what a shift does to the plan in use, until the next check, is chance."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,13 @@ def do(job: Job) -> list[dict[str, Any]]:
     cell = make_cell(dataset_named(job.dataset, job.path), job.kind, job.size, job.events, job.seed, job.run, checks)
     repeats = 1 if job.part == "scan" else job.repeats
     most = MOST_RUNS * job.run
-    return [summarize(cell, planner, cell.run(planner, job.tried(planner), repeats, most)) for planner in PLANNERS]
+    return [summarize(cell, job, one, cell.run(one, job.tried(one), repeats, most)) for one in PLANNERS]
 
 
-def summarize(cell: Cell, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:
+def summarize(cell: Cell, job: Job, planner: str, outcomes: list[Outcome]) -> dict[str, Any]:
     pattern, name = cell.pattern, cell.dataset.name
     of_stream = (cell.query, outcomes[0].events, cell.table.num_rows)
-    return asdict(CellResult(name, pattern.kind, pattern.size, planner, *of_stream, outcomes))
+    return asdict(CellResult(name, pattern.kind, pattern.size, planner, *of_stream, outcomes, job.seed))
 
 
 # -- two streams for themselves --------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ def do_steady(job: Job) -> list[dict[str, Any]]:
     cell = make_cell(GENERATED["steady"], job.kind, job.size, job.events, job.seed, job.run)
     tried = {"static": None, STATIC_TWIN: None, DEFAULT: invariants(TunedDistance(start=0.1))}
     most = MOST_RUNS * job.run
-    return [summarize(cell, planner, cell.run(planner, tried, job.repeats + 1, most)) for planner in PLANNERS]
+    return [summarize(cell, job, one, cell.run(one, tried, job.repeats + 1, most)) for one in PLANNERS]
 
 
 def fit_all(
@@ -206,6 +208,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
     parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream where they are fixed ({CHECKS})")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
+    parser.add_argument(
+        "--streams", type=int, default=STREAMS_A_CELL, help=f"of a cell, each of a seed of its own ({STREAMS_A_CELL})"
+    )
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after so many; --resume goes on")
     parser.add_argument("--resume", action="store_true", help="keep what is there, and go on with the rest")
     parser.add_argument("--fit", action="store_true", help="only find out windows for adaptive_windows.py")
@@ -240,8 +245,8 @@ def main() -> None:
                 running = [pool.submit(one, planner) for planner in planners]
             else:
                 jobs = list_jobs(part, asked, sizes, events, seed, files, known)
-                there = {(cell["kind"], cell["size"], cell["dataset"]) for cell in done}
-                jobs = [job for job in jobs if (job.kind, job.size, job.dataset) not in there]
+                there = {(cell["kind"], cell["size"], cell["dataset"], cell["seed"]) for cell in done}
+                jobs = [job for job in jobs if (job.kind, job.size, job.dataset, job.seed) not in there]
                 running = [pool.submit(do_steady if part == "steady" else do, job) for job in jobs]
             started = time.time()
             for cells in results_of(running, stop):  # what is there is kept if the rest is broken off
@@ -275,20 +280,27 @@ def list_jobs(
     files: dict[str, Path | None],
     known: dict[str, Any],
 ) -> list[Job]:
-    """The jobs of a part: the scan takes sequences of both generated datasets, the others all sets of theirs."""
-    length = events, seed, asked.run, asked.repeats, asked.checks
-    if part == "scan":
-        names = ("traffic-like", "stock-like")
-        return [Job(part, name, None, "sequence", n, *length) for n in sizes for name in names]
-    if part == "steady":
-        return [Job(part, part, None, kind, size, *length) for size in sizes[::2] for kind in asked.sets]
+    """The jobs of a part: the scan takes sequences of both generated datasets, the others all sets of theirs.
+
+    The first stream of all patterns comes before the second of any.
+    """
+
+    def make(name: str, kind: str, size: int, seed: int) -> Job:
+        return Job(part, name, path, kind, size, events, seed, asked.run, asked.repeats, asked.checks, parameters)
+
     name = part.removesuffix(FIXED)
-    like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(name, name)
-    parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
     path = files.get(name)
+    parameters: tuple[tuple[str, tuple[float, float]], ...] = ()
+    if part == "scan":
+        return [make(one, "sequence", size, seed) for size in sizes for one in ("traffic-like", "stock-like")]
+    if part != "steady":
+        like = {"traffic file": "traffic-like", "stocks file": "stock-like"}.get(name, name)
+        parameters = tuple((p, best_parameters(known, like, p)) for p in PLANNERS)
     if name in files and path is None:
         raise SystemExit(f"{part}: say which with --{part.split()[0]} FILE")
-    return [Job(part, name, path, kind, size, *length, parameters) for size in sizes for kind in asked.sets]
+    wanted = sizes[::2] if part == "steady" else sizes
+    seeds = range(seed, seed + asked.streams)
+    return [make(name, kind, size, one) for one in seeds for size in wanted for kind in asked.sets]
 
 
 if __name__ == "__main__":

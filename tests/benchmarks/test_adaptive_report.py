@@ -7,20 +7,33 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from adaptive_report import write
-from adaptive_results import METHODS, TWIN, CellResult
+from adaptive_results import METHODS, TWIN, CellResult, load_cells
 from adaptive_runs import Outcome
 
 
-def cell(size: int, seconds: dict[str, float], *, stopped: tuple[str, ...] = (), **spent: float) -> dict[str, Any]:
+def cell(
+    size: int,
+    seconds: dict[str, float],
+    *,
+    planner: str = "greedy",
+    stopped: tuple[str, ...] = (),
+    **spent: float,
+) -> dict[str, Any]:
     """A cell in which all methods take 10 seconds but for some."""
     outcomes = [
         Outcome(name, took := seconds.get(name, 10.0), 1000, 5, 1, again=took, is_stopped=name in stopped, **spent)
         for name in (*METHODS, TWIN)
     ]
-    return asdict(CellResult("traffic-like", "sequence", size, "greedy", "PATTERN …", 1000, 1000, outcomes))
+    return asdict(CellResult("traffic-like", "sequence", size, planner, "PATTERN …", 1000, 1000, outcomes))
+
+
+def cells_of(*cells: dict[str, Any]) -> list[CellResult]:
+    return load_cells({"traffic-like": {"cells": list(cells)}}, "traffic-like")
 
 
 def report_of(folder: Path, *cells: dict[str, Any], part: str = "traffic-like") -> str:
@@ -31,7 +44,7 @@ def report_of(folder: Path, *cells: dict[str, Any], part: str = "traffic-like") 
 
 def test_aims_are_told_by_size(tmp_path: Path) -> None:
     ahead, behind = {"invariant, tuned": 9.9}, {"threshold": 9.0, "invariant, tuned, twin": 9.1}
-    text = report_of(tmp_path, cell(3, ahead), cell(3, {}), cell(8, behind))
+    text = report_of(tmp_path, cell(3, ahead), cell(3, {}, planner="zstream"), cell(8, behind))
     rows = text[text.index("aims by size") :].split("\n## ")[0].splitlines()
     small, large = (next(row for row in rows if row.startswith(f"| {size} ")) for size in (3, 8))
     assert small.startswith("| 3 | 2 of 2, 0.0% | 2 of 2, 0.0% | 2 of 2, 0.0% | 0.5% |")
@@ -39,8 +52,8 @@ def test_aims_are_told_by_size(tmp_path: Path) -> None:
 
 
 def test_what_adapting_takes_is_told_as_a_share_and_in_seconds(tmp_path: Path) -> None:
-    short = {"invariant, tuned": 5.0}
-    text = report_of(tmp_path, cell(4, {}, watching=0.1, deciding=0.05, trying=0.2), cell(4, short, watching=0.15))
+    other = cell(4, {"invariant, tuned": 5.0}, planner="zstream", watching=0.15)
+    text = report_of(tmp_path, cell(4, {}, watching=0.1, deciding=0.05, trying=0.2), other)
     row = next(row for row in text[text.index("aims by size") :].splitlines() if row.startswith("| 4 "))
     assert "| 2.2%, 3.0% at most; 0.15 s a run | 1.0%, 2.0% at most; 0.10 s a run |" in row
 
@@ -54,7 +67,7 @@ def test_a_cell_that_no_method_could_hold_does_not_count(tmp_path: Path) -> None
 def test_what_is_not_known_of_single_runs_is_not_told_as_no_noise(tmp_path: Path) -> None:
     once = cell(3, {})
     assert "not known: each method ran once" in report_of(tmp_path, once)
-    twice = cell(3, {})
+    twice = cell(3, {}, planner="zstream")
     twice["outcomes"][0]["again"] = 17.0
     told = report_of(tmp_path, once, twice)
     assert "ran once" not in told and "5.0% on average, 10.0% at most" in told
@@ -84,3 +97,38 @@ def test_patterns_of_one_size_say_nothing_of_sizes(tmp_path: Path) -> None:
     assert "gain more on larger patterns" not in report_of(tmp_path, cell(4, {}))
     text = report_of(tmp_path, cell(3, {"invariant": 9.0}), cell(4, {}), cell(5, {"invariant": 5.0}))
     assert "| invariants gain more on larger patterns | reproduces | 1.11 (3), 2.00 (5) |" in text
+
+
+def test_streams_of_a_cell_count_alike_however_long_they_take() -> None:
+    quick = cell(4, {"static": 4.0, "invariant": 1.0}, watching=1.0)
+    slow = cell(4, {"static": 90.0, "invariant": 40.0}, watching=0.4)
+    (one,) = cells_of(quick, slow)
+    assert one.streams == 2 and one.of("invariant").seconds == pytest.approx((1.0 * 40.0) ** 0.5)
+    assert one.gain("invariant") == pytest.approx((4.0 * 90.0 / 40.0) ** 0.5)
+    shares = [(1.0 / 10.0 + 0.4 / 10.0) / 2, (1.0 / 1.0 + 0.4 / 40.0) / 2]
+    assert [one.of(name).watching / one.of(name).seconds for name in ("threshold", "invariant")] == pytest.approx(
+        shares
+    )
+
+
+def test_replacements_of_several_streams_are_told_in_the_mean(tmp_path: Path) -> None:
+    still, moving = cell(4, {}), cell(4, {})
+    moving["outcomes"][1]["replaced"] = 5
+    assert "| 100 (2.5) |" in report_of(tmp_path, still, moving)
+
+
+def test_a_method_that_was_stopped_counts_as_three_times_as_slow_as_the_fastest(tmp_path: Path) -> None:
+    early = cell(4, {"static": 4.0, "invariant": 5.0}, stopped=("static",))
+    (one,) = cells_of(early)
+    assert one.gain("invariant") == 3.0 and one.behind("static") == pytest.approx(2 / 3)
+    (several,) = cells_of(early, cell(4, {"static": 5.0, "invariant": 15.0}))
+    assert several.gain("invariant") == pytest.approx(1.0) and several.of("static").is_stopped
+    assert "static stopped, far behind |  | 1 of 1 cells" in report_of(tmp_path, early)
+
+
+def test_a_stream_that_no_method_could_hold_does_not_count_beside_others() -> None:
+    broken = cell(4, {"static": 1.0}, stopped=(*METHODS, TWIN))
+    (one,) = cells_of(broken, cell(4, {"static": 20.0}))
+    assert one.streams == 1 and one.gain("invariant") == 2.0 and not one.is_broken
+    (alone,) = cells_of(broken)
+    assert alone.is_broken

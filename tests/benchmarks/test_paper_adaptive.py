@@ -28,6 +28,8 @@ def test_the_experiment_runs(tmp_path: Path, parts: tuple[str, ...]) -> None:
         "1",
         "--checks",
         "4",
+        "--streams",
+        "2",
     ]
     command = [sys.executable, str(COMMAND), *wanted, *small, "--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -35,6 +37,8 @@ def test_the_experiment_runs(tmp_path: Path, parts: tuple[str, ...]) -> None:
     known = json.loads((tmp_path / "paper-adaptive.json").read_text())
     assert list(known) == list(parts)
     for part in parts:
+        seeds = [cell["seed"] for cell in known[part]["cells"] if cell["planner"] == "greedy"]
+        assert seeds == ([11, 11] if part == "scan" else [11, 12])
         for cell in known[part]["cells"]:
             matches = {one["matches"] for one in cell["outcomes"] if not one["is_stopped"]}
             assert len(matches) == 1 and cell["events"] == 30_000
