@@ -149,18 +149,18 @@ def test_what_conditions_imply() -> None:
 
 
 def test_what_conditions_imply_is_asked_until_it_is_known_and_then_by_who_looks_closely() -> None:
-    """Each look adds what is of a window or two; four are enough."""
+    """Each look adds what is of a window or two; twelve are enough."""
     query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 5000")
-    table, intake = stream(40_000, 1), Intake()
+    table, intake = stream(120_000, 1), Intake()
     collector = collect(query, table.slice(0, 0), 1, window=5000)
     told, kept = [], []
-    for start in range(0, 40_000, 2_000):
+    for start in range(0, 120_000, 2_000):
         collector.observe(intake.push(table.slice(start, 2_000)))
         told.append(collector.snapshot(closely=False).implied)
         kept.append(0.0 if collector._tallies is None else float(collector._tallies.windows.max()))
     assert all(set(one) == {("a", "c")} for one in told)
-    first = next(k for k, number in enumerate(kept) if number >= 4)
-    assert 0 < first < 8 and all(one != two for one, two in pairwise(told[: first + 1]))
+    first = next(k for k, number in enumerate(kept) if number >= 12)
+    assert 0 < first < 30 and all(one != two for one, two in pairwise(told[: first + 1]))
     assert all(one == told[first] for one in told[first:]), "enough is known"
     known = collector.snapshot().implied
     assert known != told[-1], "it is looked closely"

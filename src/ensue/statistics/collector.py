@@ -39,8 +39,9 @@ _MORE = 8
 _PARTS = 4
 """Samples are renewed when time has moved on by one part in so many of the window, not at each snapshot."""
 
-_YOUNG = 4.0
-"""Until counts of what several events have to do with each other are of so many windows, they are made at each look."""
+_YOUNG = 12.0
+"""Until counts of what several events have to do with each other are of so many windows, they are made at each look: of
+eight variables four windows may be several times off, and decisions that see nothing else would hold to that."""
 _BURST = 4.0
 """For how many windows counts stand where events are slow and nothing else shows that the stream has changed."""
 _CHANGED, _SURELY = 0.25, 4.0
