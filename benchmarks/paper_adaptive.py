@@ -67,8 +67,8 @@ DISTANCES = (0.0, 0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.25, 0.5, 1.0)
 PARTS = ("inverted", "steady", "scan", *STREAMS)
 CHECKS = 61
-"""How many checks a stream sees where all methods are checked at the same events: a prime, so that shifts, which come at
-quarters of it, do not come with a check, which would let the plan in use stay for as long as can be."""
+"""How many checks a stream sees where all methods are checked at the same events: a prime, so that shifts, which come
+at quarters of it, do not come with a check, after which the plan in use would stay for as long as it can."""
 STREAMS_A_CELL = 3
 """Over how many streams each pattern is run: what a shift does to the plan in use, until the next check, is chance."""
 

@@ -381,3 +381,14 @@ def test_cost_of_unseen_types_is_zero() -> None:
     figures = by_hand(sequence("abc"), 1.0, [0.0, 5.0, 5.0], {})
     costs = Costs(figures)
     assert min(costs.tree(tree) for tree in every_order("abc")) == pytest.approx(10.0)
+
+
+def test_what_to_join_first_is_a_total_order_also_where_numbers_are_rounded() -> None:
+    """b, c and d leave each partial match one, so that they are equal, however long it takes to look for them."""
+    shares = {("a", "b"): 0.25, ("a", "c"): 0.5}
+    figures = by_hand(conjunction("abcd"), 1.0, [0.5, 4.0, 2.0, 1.0], shares).with_looks(0.03)
+    costs, a = Costs(figures), frozenset("a")
+    assert [costs.weight(a, name) for name in "bcd"] == [1.0, 1.0, 1.0]
+    for names in permutations("bcd"):
+        assert costs.first(a, names) == names[0], "of equals the first one"
+        assert costs.ahead(a, names[0], names[1]) == costs.ahead(a, names[1], names[0])

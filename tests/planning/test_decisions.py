@@ -198,7 +198,7 @@ DECISIONS: list[Decision] = [
     Unconditional(),
     Threshold(0.3),
     ByInvariants(),
-    ByInvariants(Watch(None, Selection.PROBABILITY, Sides.FROZEN, True), AverageDistance()),
+    ByInvariants(Watch(None, Selection.PROBABILITY, Sides.FROZEN, None), AverageDistance()),
     ByInvariants(Watch(3), TunedDistance(0.1, 0.2, True, {"x": 0.3})),
 ]
 

@@ -566,25 +566,42 @@ def test_a_plan_that_saves_little_does_not_take_over() -> None:
     assert not any(entry.replaced for entry in run(0.999))
 
 
-def test_wrong_settings() -> None:
-    for wrong in (
-        {"planner": "best"},
-        {"decision": "sometimes"},
-        {"every": 0},
-        {"budget": 0.0},
-        {"gain": 1.0},
-        {"method": "leap"},
-        {"decision": None},
-        {"every": 2.5},
-        {"every": True},
-        {"gain": "much"},
-        {"windows": None},
-    ):
-        with pytest.raises(PlanError):
-            ensue.Adaptation(**wrong)  # type: ignore[arg-type]
-    for adapt in (3, 0.5, {"every": 3}, ensue.Adaptation):
-        with pytest.raises(PlanError, match="take True, one of 'invariants'"):
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"planner": "best"}, "no planner"),
+        ({"planner": ["greedy"]}, "take the name of one"),
+        ({"decision": "sometimes"}, "no decision 'sometimes': take one of invariants"),
+        ({"decision": None}, "None is no decision"),
+        ({"decision": ByInvariants}, r"as in ByInvariants\(\)"),
+        ({"every": 0}, "take 1 or more"),
+        ({"every": 2.5}, "take a whole number"),
+        ({"every": True}, "take a whole number"),
+        ({"budget": 0.0}, "no share of the time"),
+        ({"gain": 1.0}, "cannot save a share of 1.0"),
+        ({"gain": "much"}, "take a number"),
+        ({"windows": None}, "take a number"),
+        ({"recalibrate": "5"}, "take a number"),
+        ({"tried": "no"}, "take True, False or None"),
+        ({"timings": 5}, "take those of"),
+        ({"method": "leap"}, "take auto, replay or side by side"),
+    ],
+)
+def test_wrong_settings_are_told_at_once(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(PlanError, match=told):
+        ensue.Adaptation(**wrong)
+
+
+def test_adapt_takes_a_name_or_an_adaptation() -> None:
+    for adapt in (3, 0.5, {"every": 3}, ensue.Adaptation, ByInvariants()):
+        with pytest.raises(PlanError, match="take True, one of 'invariants'") as caught:
             ensue.compile(RISING, adapt=adapt)  # type: ignore[arg-type]
+        assert ("Adaptation(decision=…)" in str(caught.value)) == isinstance(adapt, ByInvariants)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    told = ensue.Adaptation(every=np.int64(1000), windows=np.float32(2), gain=np.float64(0.25))  # type: ignore[arg-type]
+    assert told == ensue.Adaptation(every=1000, windows=2.0, gain=0.25) and type(told.every) is int
 
 
 def test_what_is_put_in_by_hand_is_checked() -> None:

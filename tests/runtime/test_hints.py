@@ -63,3 +63,20 @@ def test_a_hint_that_nothing_comes_of_is_not_written_down_nor_raced_nor_learned_
         assert reason is not None and reason.hint, "the comparisons are those of the last planning"  # type: ignore[union-attr]
         assert considered(one, figures, raced) is None
     assert one.plan == before and one.planned == 1 and raced == []
+
+
+def test_a_hint_at_a_plan_that_was_passed_over_is_none() -> None:
+    """It tells again of the plan that did not save enough when the planner made it, and does not save enough now."""
+    one = replanner(gain=0.1)
+    considered(one, of_pairs(0.05, 1.0, 0.5))
+    considered(one, of_pairs(0.0587, 0.806, 0.385))
+    assert one._watched is not None and one._watched.trees != one.plan.trees, "what the planner makes is not in use"
+    before, hints = one.plan, 0
+    for k in range(8):
+        figures = of_pairs(0.0473, 0.865, 0.35) if k % 2 == 0 else of_pairs(0.254, 0.269, 0.667)
+        (decision,) = one.decisions
+        hints += getattr(decision.wants(figures), "hint", False)
+        assert considered(one, figures) is None
+    (decision,) = one.decisions
+    assert one.plan == before and hints > 4
+    assert isinstance(decision, ByInvariants) and decision.dump()["distance"]["own"] == {}

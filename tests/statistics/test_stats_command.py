@@ -15,6 +15,7 @@ import pytest
 from ensue.cli.app import run_command
 from ensue.statistics.snapshot import Statistics
 
+LATENCY = ("--objective", "latency")
 QUERIES = """
 QUERY rising PATTERN SEQ(A a, B b) WHERE a.x > 0.5 AND a.x < b.x WITHIN 10s;
 QUERY plain PATTERN SEQ(A a, C c) WITHIN 10s
@@ -176,7 +177,7 @@ def test_what_saved_statistics_do_not_go_with(
     code, _, err = run(capsys, "--saved", saved, "--query", "plane")
     assert code == 1 and "no statistics of query `plane`; did you mean `plain`" in err
     code, _, err = run(capsys, "--saved", saved, "--window", "10m")
-    assert code == 2 and "--saved measures nothing" in err
+    assert code == 2 and "--window cannot be given with --saved, which measures nothing" in err
     code, _, err = run(capsys, "--saved", tmp_path / "events.parquet")
     assert code == 1 and "--output FILE" in err, "not over the events"
 
@@ -203,6 +204,13 @@ def test_windows_of_events_are_explained_as_they_run(
         (["explain", "PATTERN A WITHIN 1s", "--planner", "bushy"], "give --input or --stats too"),
         (["run", "PATTERN A WITHIN 1s", "-i", "x.csv", "--backend", "local", "--planner", "bushy"], "give --adapt too"),
         (["run", "PATTERN A WITHIN 1s", "-i", "x.csv", "--adapt", "static", "--journal", "-"], "give it a name"),
+        (["run", "PATTERN A WITHIN 1s", "-i", "x.csv", *LATENCY, "--planner", "bushy"], "--planner is for throughput"),
+        (
+            ["explain", "PATTERN A WITHIN 1s", "-i", "x.csv", *LATENCY, "--planner", "rate"],
+            "--planner is for throughput",
+        ),
+        (["stats", "--saved", "x.json", "--seed", "3"], "--seed cannot be given with --saved"),
+        (["stats", "--saved", "x.json", "--time-column", "t"], "--time-column cannot be given with --saved"),
     ],
 )
 def test_options_that_would_do_nothing(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from ensue.cli.measuring import Measured, load_measured, measure
-from ensue.cli.options import objective_option, schema_options
+from ensue.cli.options import NO_PLANNER, given_options, objective_option, schema_options
 from ensue.cli.queries import choose_program, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames, load_schema
 
@@ -66,9 +65,11 @@ def explain_command(
 
     if saved is not None and source is not None:
         raise click.UsageError("--stats and --input both say what the stream is like; give one of them")
-    is_chosen = click.get_current_context().get_parameter_source("planner") is not ParameterSource.DEFAULT
+    is_chosen = "planner" in given_options(click.get_current_context())
     if is_chosen and saved is None and source is None:
         raise click.UsageError("--planner makes plans for a stream; give --input or --stats too")
+    if is_chosen and objective == "latency":
+        raise click.UsageError(NO_PLANNER)
     if objective != "throughput" and saved is None and source is None:
         raise click.UsageError("--objective latency depends on how events come; give --input or --stats too")
     text = read_text(queries)

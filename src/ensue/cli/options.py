@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ensue.cli.schemas import ColumnNames
+
+NO_PLANNER = "--planner is for throughput; with --objective latency plans are made in a way of their own"
 
 
 def column_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -52,3 +55,15 @@ def objective_option(command: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="What plans are for; latency adapts them, so that a match is known soon after its last event.",
     )(command)
+
+
+def given_options(ctx: click.Context) -> set[str]:
+    """The names of the parameters that were given, not left to their defaults."""
+    return {name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+def refuse(names: Container[str | None], ctx: click.Context, why: str) -> None:
+    """An error if an option of one of those names is there."""
+    for parameter in ctx.command.params:
+        if parameter.name in names:
+            raise click.UsageError(f"{parameter.opts[-1]} cannot be given {why}")

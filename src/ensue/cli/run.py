@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import click
-from click.core import ParameterSource
 
-from ensue.cli.options import objective_option, schema_options
+from ensue.cli.options import NO_PLANNER, given_options, objective_option, refuse, schema_options
 from ensue.cli.schemas import ColumnNames
 
 if TYPE_CHECKING:
@@ -234,11 +232,11 @@ def run_command(
       ensue run pipeline.toml --master spark://host:7077
       tail -f events.jsonl | ensue run queries.ensue -i - --lateness 5s --late late.jsonl
     """
-    given = {name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    given = given_options(ctx)
     if str(others["queries"]).endswith(".toml"):
         from ensue.cli.run_spark import run_file
 
-        _refuse(given - _BESIDE_A_FILE, ctx, "with a pipeline file, which says this itself")
+        refuse(given - _BESIDE_A_FILE, ctx, "with a pipeline file, which says this itself")
         if backend == "local":
             raise click.UsageError("a pipeline file is run on Spark; give the queries and --input for --backend local")
         options = RunOptions(source="", format=None, **others)  # type: ignore[arg-type]
@@ -253,6 +251,8 @@ def run_command(
         raise click.UsageError("--journal is a file beside the matches; give it a name")
     if "planner" in given and options.adaptation is None:
         raise click.UsageError("--planner says how --adapt makes plans; give --adapt too")
+    if "planner" in given and options.objective == "latency":
+        raise click.UsageError(NO_PLANNER)
     if backend == "spark" and source == "-":
         raise click.UsageError(
             "Spark cannot read standard input; leave --backend out to run in this process, or give a file"
@@ -260,12 +260,12 @@ def run_command(
     if backend == "local" or source == "-":
         from ensue.cli.run_local import run_local
 
-        _refuse([name for name in _SPARK_ONLY if name in given], ctx, "with --backend local; it is Spark's")
+        refuse([name for name in _SPARK_ONLY if name in given], ctx, "with --backend local; it is Spark's")
         run_local(options)
     else:
         from ensue.cli.run_spark import run_spark
 
-        _refuse([name for name in _LOCAL_ONLY if name in given], ctx, _instead(given))
+        refuse([name for name in _LOCAL_ONLY if name in given], ctx, _instead(given))
         run_spark(options)
 
 
@@ -273,9 +273,3 @@ def _instead(given: set[str]) -> str:
     if given & {"late", "rejects"}:
         return "on Spark, where late and rejected rows go together to --aside PATH; or run with --backend local"
     return "on Spark; it is of --backend local"
-
-
-def _refuse(names: Sequence[str] | set[str], ctx: click.Context, why: str) -> None:
-    for parameter in ctx.command.params:
-        if parameter.name in names:
-            raise click.UsageError(f"{parameter.opts[-1]} cannot be given {why}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ensue.cli.measuring import load_measured, measure
-from ensue.cli.options import schema_options
+from ensue.cli.options import given_options, refuse, schema_options
 from ensue.cli.queries import choose_queries, parse_whole, pointing_into, read_text
 from ensue.cli.schemas import ColumnNames
 
@@ -58,8 +58,8 @@ def stats_command(
     if saved is not None:
         if queries or source or output:
             raise click.UsageError("--saved shows what was measured before; leave QUERIES, --input and --output out")
-        if window or schema or input_format:
-            raise click.UsageError("--saved measures nothing: leave --window, --schema and --input-format out")
+        ctx = click.get_current_context()
+        refuse(given_options(ctx) - {"saved", "names"}, ctx, "with --saved, which measures nothing")
         found = load_measured(saved).only(names)
     elif queries is None or source is None:
         missing = "QUERIES" if queries is None else "--input"

@@ -35,6 +35,10 @@ class Growth:
         """What it costs a partial match under some figures."""
         return costs.ahead(self.bound, self.name, self.rival)
 
+    def weight(self, costs: Costs) -> float:
+        """What tells it from the other side if both cost the same, as they may where numbers are rounded."""
+        return costs.weight(self.bound, self.name)
+
     def __str__(self) -> str:
         return f"growth({self.name} | {', '.join(sorted(self.bound))})" if self.bound else f"events({self.name})"
 
@@ -121,6 +125,8 @@ class BlockComparison:
     def holds(self, costs: Costs, distance: float = 0.0) -> bool:
         """Whether it would come out the same, or differently by less than a share `distance` of the right side."""
         left, right = self.left.value(costs), (1.0 + distance) * self.right.value(costs)
+        if left == right and isinstance(self.left, Growth) and isinstance(self.right, Growth):
+            left, right = self.left.weight(costs), self.right.weight(costs)
         return left < right or (left == right and not self.strict)
 
     def apart(self, costs: Costs) -> float:
@@ -224,8 +230,8 @@ def _dump_side(side: Side) -> dict[str, Any]:
 
 def _load_side(data: dict[str, Any]) -> Side:
     match data:
-        case {"growth": str(name), "bound": [*bound], "rival": str() | None as rival}:
-            return Growth(name, frozenset(bound), rival)
+        case {"growth": str(name), "bound": [*bound]}:
+            return Growth(name, frozenset(bound), data.get("rival"))
         case {"cost": tree}:
             return TreeCost(load_tree(tree))
         case {"frozen": tree, "left": [cost, card], "right": [other_cost, other_card]}:

@@ -193,26 +193,28 @@ class Costs:
             found = self._steps[bound, name] = growth, looks
         return found
 
+    def weight(self, bound: frozenset[str], name: str) -> float:
+        """What variables that may be joined to a partial match over `bound` are ordered by: the least one comes first.
+
+        It is 1 where one neither adds to partial matches nor takes from them, and what it makes of one where looks do
+        not count: growth less one is weighed by one and what looking for its events costs.
+        """
+        growth, looks = self.step(bound, name)
+        return (growth + looks) / (1.0 + looks)
+
     def ahead(self, bound: frozenset[str], name: str, rival: str | None = None) -> float:
         """What it costs a partial match over `bound` to join a variable, and to look for another one after that.
 
-        Of two variables the one to join first is that for which this is less: what both make of the partial match is
-        the same, and left out. Where looks do not count it is what the one makes of it.
+        What both make of the partial match is left out. That is growth + looks + growth · looks for the other, here
+        worked out from `weight`, so that it is never less for the one that weighs more, however numbers are rounded.
         """
-        growth, looks = self.step(bound, name)
+        looks = self.step(bound, name)[1]
         after = 0.0 if rival is None else self.step(bound, rival)[1]
-        return growth + looks + growth * after
+        return (1.0 + looks) * (1.0 + after) * self.weight(bound, name) - looks * after
 
     def first(self, bound: frozenset[str], names: Sequence[str]) -> str:
-        """Which of some variables to join first, of equals the first one.
-
-        The order is total: by what a variable adds, growth less one, for one and what looking for it costs.
-        """
-        best = names[0]
-        for name in names[1:]:
-            if self.ahead(bound, name, best) < self.ahead(bound, best, name):
-                best = name
-        return best
+        """Which of some variables to join first, of equals the first one."""
+        return min(names, key=lambda name: self.weight(bound, name))
 
     def tree(self, tree: Tree) -> float:
         """The partial matches and looks of all nodes of a tree."""

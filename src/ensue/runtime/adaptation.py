@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import UnionType
-from typing import Literal, TypeAlias, cast
+from numbers import Integral, Real
+from typing import Any, Literal, TypeAlias, cast
 
 from ensue.errors import PlanError
 from ensue.events.schema import DType, Schema, TimeUnit
@@ -75,19 +75,28 @@ class Adaptation:
     recalibrate: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.planner, str):
+            raise PlanError(f"planner is {self.planner!r}: take the name of one")
         planner_named(self.planner)
         check_objective(self.objective)
-        if self.recalibrate is not None and not self.recalibrate > 0:
-            raise PlanError(f"to measure again after {self.recalibrate} seconds is to do nothing else: take more")
         if isinstance(self.decision, str) and self.decision not in _DECISIONS:
             raise PlanError(f"there is no decision {self.decision!r}: take one of {', '.join(_DECISIONS)}")
-        if not (isinstance(self.decision, str) or callable(getattr(self.decision, "wants", None))):
-            raise PlanError(f"{self.decision!r} is no decision: take one of {', '.join(_DECISIONS)}")
-        for name in ("budget", "windows", "gain"):
-            if not _is_number(getattr(self, name), int | float):
-                raise PlanError(f"{name} is {getattr(self, name)!r}: take a number")
-        if self.every is not None and not (_is_number(self.every, int) and self.every >= 1):
-            raise PlanError(f"a check every {self.every!r} events is none: take 1 or more, a whole number")
+        if not (isinstance(self.decision, str) or _is_decision(self.decision)):
+            raise PlanError(
+                f"{self.decision!r} is no decision: take one of {', '.join(_DECISIONS)}, or what "
+                "ensue.planning.decisions makes, as in ByInvariants()"
+            )
+        if not isinstance(self.tried, bool | None):
+            raise PlanError(f"tried is {self.tried!r}: take True, False or None")
+        if not isinstance(self.timings, Timings | None):
+            raise PlanError(f"timings are {self.timings!r}: take those of ensue.planning.latency")
+        for name in ("budget", "windows", "gain", "recalibrate"):
+            self._keep(name, float)
+        self._keep("every", int)
+        if self.recalibrate is not None and not self.recalibrate > 0:
+            raise PlanError(f"to measure again after {self.recalibrate} seconds is to do nothing else: take more")
+        if self.every is not None and self.every < 1:
+            raise PlanError(f"a check every {self.every} events is none: take 1 or more")
         if not 0 < self.windows < math.inf:
             raise PlanError(f"statistics cannot be of {self.windows} windows: take a number above 0")
         if not 0 <= self.gain < 1:
@@ -96,6 +105,16 @@ class Adaptation:
             raise PlanError(f"a budget of {self.budget} is no share of the time: take a number above 0, up to 1")
         if self.method not in ("auto", "replay", "side by side"):
             raise PlanError(f"there is no method {self.method!r}: take auto, replay or side by side")
+
+    def _keep(self, name: str, plain: type[int] | type[float]) -> None:
+        """Refuse what is no such number; keep one, NumPy's too, as Python's own."""
+        value: Any = getattr(self, name)
+        if value is None and name in ("every", "recalibrate"):
+            return
+        is_number = isinstance(value, Integral) if plain is int else isinstance(value, Real)
+        if isinstance(value, bool) or not is_number:
+            raise PlanError(f"{name} is {value!r}: take a {'whole number' if plain is int else 'number'}")
+        object.__setattr__(self, name, value if isinstance(value, int) else plain(value))
 
     @property
     def function(self) -> Decision:
@@ -150,8 +169,8 @@ class Adaptation:
         return plan, expect(query, branches, schema, plan, figures, statistics, decisions, aim)
 
 
-def _is_number(value: object, kind: type | UnionType) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+def _is_decision(value: object) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "wants", None))
 
 
 def pace_of(schema: Schema) -> float:
@@ -174,6 +193,7 @@ def read_adapt(adapt: Adapt | bool | None, objective: str = "throughput") -> Ada
         adapt = Adaptation(decision=adapt)
     if not isinstance(cast(object, adapt), Adaptation | bool | None):
         names = ", ".join(map(repr, _DECISIONS))
-        raise PlanError(f"adapt is {adapt!r}: take True, one of {names}, or an ensue.Adaptation")
+        to = "; a decision goes into Adaptation(decision=…)" if _is_decision(adapt) else ""
+        raise PlanError(f"adapt is {adapt!r}: take True, one of {names}, or an ensue.Adaptation{to}")
     found = Adaptation() if adapt is True else None if adapt is None or adapt is False else adapt
     return found if wanted == "throughput" else replace(found or Adaptation(), objective=wanted)

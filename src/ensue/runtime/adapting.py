@@ -218,12 +218,13 @@ class Replanner:
         made = [
             tree if one is None else self._aim.ready(one.tree) for one, tree in zip(planned, old.trees, strict=True)
         ]
-        reasons = [
-            None if isinstance(reason, Violation) and reason.hint and tree == before else reason
-            for reason, tree, before in zip(reasons, made, old.trees, strict=True)
-        ]
         new = self._with_cheaper(prospect, made)
         is_promising = self._is_promising(prospect, new)
+        passed_over = old if is_promising or self._watched is None else self._watched
+        reasons = [
+            None if isinstance(reason, Violation) and reason.hint and tree in known else reason
+            for reason, tree, *known in zip(reasons, made, old.trees, passed_over.trees, strict=True)
+        ]
         chosen = time.thread_time()
         found: Found | None = None
         races = self._explorer.races
