@@ -66,9 +66,10 @@ PLANNERS = ("greedy", "zstream")
 DISTANCES = (0.0, 0.1, 0.2, 0.3, 0.5)
 THRESHOLDS = (0.25, 0.5, 1.0)
 PARTS = ("inverted", "steady", "scan", *STREAMS)
-CHECKS = 61
-"""How many checks a stream sees where all methods are checked at the same events: a prime, so that shifts, which come
-at quarters of it, do not come with a check, after which the plan in use would stay for as long as it can."""
+CHECKS = 63.6
+"""How many checks a stream sees where all methods are checked at the same events. Shifts come at quarters of it: with
+4 k + 3.6 checks a tenth, two and three tenths of the time between two checks before the next one. How dear the plan in
+use becomes at a shift is chance, and where checks come with shifts, or just before, it is most of what one sees."""
 STREAMS_A_CELL = 3
 """Over how many streams each pattern is run: what a shift does to the plan in use, until the next check, is chance."""
 
@@ -86,7 +87,7 @@ class Job:
     seed: int
     run: float  # seconds, if the number of events is not given
     repeats: int
-    checks: int
+    checks: float
     parameters: tuple[tuple[str, tuple[float, float]], ...] = ()  # t and d, of each planner
 
     def tried(self, planner: str) -> dict[str, Decision | None]:
@@ -104,15 +105,18 @@ def dataset_named(name: str, path: Path | None) -> Dataset:
 
 
 def make_cell(
-    dataset: Dataset, kind: str, size: int, events: int | None, seed: int, run: float = RUN, checks: int | None = None
+    dataset: Dataset, kind: str, size: int, events: int | None, seed: int, run: float = RUN, checks: float | None = None
 ) -> Cell:
     """A pattern with its window and its stream: one that is known, or else one that is found out."""
     pattern = make_pattern(dataset, kind, size, seed)
     known = WINDOWS.get(seed, {}).get(f"{dataset.name} {kind}", {}).get(size)
     window = known or fit_window(dataset, pattern, EVENTS, seed)
     length = events or fit_length(dataset, pattern, window, seed, run)
+    every = None
+    if checks is not None:
+        every = max(1, round(length / checks / BATCH)) * BATCH
+        length = events or round(checks * every)
     table = dataset.make(pattern.types, length, seed)
-    every = None if checks is None else max(1, table.num_rows // checks // BATCH) * BATCH
     return Cell(dataset, pattern, window, table, every)
 
 
@@ -207,7 +211,7 @@ def main() -> None:
     )
     parser.add_argument("--run", type=float, default=RUN, help=f"seconds that a run should take ({RUN:g})")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs a method ({REPEATS}); the best counts")
-    parser.add_argument("--checks", type=int, default=CHECKS, help=f"of a stream where they are fixed ({CHECKS})")
+    parser.add_argument("--checks", type=float, default=CHECKS, help=f"of a stream where they are fixed ({CHECKS})")
     parser.add_argument("--seed", type=int, default=REPORTED, help=f"of the streams ({REPORTED}; not of the scan)")
     parser.add_argument(
         "--streams", type=int, default=STREAMS_A_CELL, help=f"of a cell, each of a seed of its own ({STREAMS_A_CELL})"
