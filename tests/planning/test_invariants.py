@@ -17,10 +17,10 @@ from ensue.planning.figures import Figures, by_hand
 from ensue.planning.greedy import GreedyOrder, RateOrder
 from ensue.planning.invariants import (
     Invariants,
+    Moved,
     Selection,
     Sides,
     Watch,
-    moved_by_deviation,
     violation_probability,
     watch,
 )
@@ -254,9 +254,35 @@ def test_violation_probability() -> None:
     figures = by_hand(conjunction("ab"), 1.0, [10.0, 12.0], {})
     figures = Figures(figures.shape, 1.0, figures.values, {"rate(A)": 9.0, "rate(B)": 16.0})
     comparison = BlockComparison(Growth("a"), Growth("b"), False, (10.0, 12.0))
-    probability = violation_probability(comparison, moved_by_deviation(figures))
+    probability = violation_probability(comparison, Moved(figures))
     assert probability == pytest.approx(0.34458, abs=1e-5)
-    assert violation_probability(comparison, []) == 0.0
+    assert violation_probability(comparison, Moved(by_hand(figures.shape, 1.0, [10.0, 12.0], {}))) == 0.0
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("planner", EVERY_PLANNER, ids=lambda p: p.name)
+def test_only_statistics_that_tell_nothing_of_a_comparison_are_left_out(planner: Planner) -> None:
+    """Moving any other one changes neither side."""
+    rng = random.Random(12)
+    left_out = 0
+    for _ in range(100):
+        figures = random_figures(rng, random_shape(rng, 5, least=3)).with_looks(0.03)
+        planned, moved = planner.plan(figures), Moved(figures)
+        every = [name for name in figures.values if figures.variances.get(name, 0.0) > 0]
+        sides = rng.choice([Sides.CURRENT, Sides.FROZEN])
+        for comparison in watch(planned, figures, Watch(count=2, sides=sides, unused=3)).comparisons:
+            told = [costs.figures.values for pair in moved.about(comparison) for costs in pair]
+            asked = {name for name in every if any(values[name] != figures.values[name] for values in told)}
+            for name in {*every} - asked:
+                value = figures.values[name]
+                for other in (figures.moved(name, 0.5 * value), figures.moved(name, 1.5 * value)):
+                    sides_of = [
+                        (comparison.left.value(costs), comparison.right.value(costs))
+                        for costs in (Costs(figures), Costs(other))
+                    ]
+                    assert sides_of[0] == pytest.approx(sides_of[1], rel=1e-12), (comparison, name)
+                left_out += 1
+    assert left_out > 100
 
 
 def test_selection_by_probability() -> None:

@@ -23,6 +23,7 @@ from ensue.planning.comparisons import (
     Block,
     BlockComparison,
     FrozenCost,
+    Growth,
     Planned,
     Side,
     TreeCost,
@@ -31,7 +32,7 @@ from ensue.planning.comparisons import (
 )
 from ensue.planning.cost import Costs
 from ensue.planning.distances import Distance
-from ensue.planning.figures import Figures
+from ensue.planning.figures import Figures, Shape, rate_name, selectivity_name
 from ensue.planning.plan import Leaf, Tree, variables_of
 
 CANDIDATES = 32
@@ -112,16 +113,14 @@ class Invariants:
     def broken(self, figures: Figures, distance: Distance, sure: float = 0.0) -> Iterator[Violation]:
         """All that are, in order."""
         costs = Costs(figures)
-        moved: list[tuple[Costs, Costs]] | None = None
+        moved = Moved(figures)
         for place, (block, comparison) in enumerate((*self.watched, *self.unused)):
             d = distance.of(comparison.key)
             if comparison.holds(costs, d):
                 continue
             left, right = comparison.left.value(costs), comparison.right.value(costs)
-            if sure > 0:
-                moved = moved_by_deviation(figures) if moved is None else moved
-                if comparison.apart(costs) < sure * doubt_of(comparison, costs, moved):
-                    continue
+            if sure > 0 and comparison.apart(costs) < sure * doubt_of(comparison, costs, moved):
+                continue
             yield Violation(block, comparison, left, right, d, hint=place >= len(self.watched))
 
     @property
@@ -164,14 +163,12 @@ def watch(planned: Planned, figures: Figures, how: Watch) -> Invariants:
 
 
 class _Picker:
-    """Picks the comparisons of blocks; figures moved by one standard deviation are made once for all."""
+    """Picks the comparisons of blocks."""
 
     def __init__(self, figures: Figures, how: Watch) -> None:
         self.how = how
         self.costs = Costs(figures)
-        self.moved: list[tuple[Costs, Costs]] = []
-        if how.selection is Selection.PROBABILITY and how.count is not None:
-            self.moved = moved_by_deviation(figures)
+        self.moved = Moved(figures)
 
     def of(self, block: Block) -> tuple[BlockComparison, ...]:
         """Those of a block that are to be watched, in the order in which they were made."""
@@ -197,33 +194,73 @@ class _Picker:
         return self.costs.tree(tree), self.costs.card(frozenset(variables_of(tree)))
 
 
-def moved_by_deviation(figures: Figures) -> list[tuple[Costs, Costs]]:
-    """Costs with each statistic one standard deviation up, and down; those without a variance are left out."""
-    return [
-        (Costs(figures.moved(name, value + variance**0.5)), Costs(figures.moved(name, value - variance**0.5)))
-        for name, value in figures.values.items()
-        if (variance := figures.variances.get(name, 0.0)) > 0
-    ]
+class Moved:
+    """Costs with a statistic one standard deviation up, and down; those without a variance are left out.
+
+    They are made as they are asked for, once for all comparisons.
+    """
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        self._made: dict[str, tuple[Costs, Costs]] = {}
+        self._deviations = {
+            name: variance**0.5 for name in figures.values if (variance := figures.variances.get(name, 0.0)) > 0
+        }
+
+    def about(self, comparison: BlockComparison) -> Iterator[tuple[Costs, Costs]]:
+        """Those of the statistics that a comparison's sides may depend on."""
+        left, right = (_statistics_of(side, self._figures.shape) for side in (comparison.left, comparison.right))
+        for name in self._deviations:
+            if left is None or right is None or name in left or name in right or not name.startswith(("rate(", "sel(")):
+                yield self._moved(name)
+
+    def _moved(self, name: str) -> tuple[Costs, Costs]:
+        found = self._made.get(name)
+        if found is None:
+            value, deviation = self._figures.values[name], self._deviations[name]
+            found = self._made[name] = (
+                Costs(self._figures.moved(name, value + deviation)),
+                Costs(self._figures.moved(name, value - deviation)),
+            )
+        return found
 
 
-def violation_probability(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:
+def _statistics_of(side: Side, shape: Shape) -> set[str] | None:
+    """The rates and selectivities that a side is worked out from; None: whichever."""
+    match side:
+        case Growth(name=name, bound=bound, rival=rival):
+            names, others = frozenset((name, name if rival is None else rival)), bound
+        case TreeCost(tree=tree) | FrozenCost(tree=tree):
+            names = others = frozenset(variables_of(tree))
+        case _:
+            return None
+    found = {rate_name(variable.type) for variable in shape.variables if variable.name in names}
+    found |= {selectivity_name(name) for name in names}
+    found |= {selectivity_name(name, other) for name in names for other in (name, *others)}
+    for gap in shape.gaps:
+        found |= {rate_name(gap.type), selectivity_name(gap.name)}
+        found |= {selectivity_name(gap.name, other) for other in gap.needed}
+    return found
+
+
+def violation_probability(comparison: BlockComparison, moved: Moved) -> float:
     """How probable it is that the sides change places, if the difference is normal around what it was."""
     deviation = deviation_of(comparison, moved)
     return NormalDist().cdf(-comparison.slack / deviation) if deviation > 0 else 0.0
 
 
-def doubt_of(comparison: BlockComparison, costs: Costs, moved: Sequence[tuple[Costs, Costs]]) -> float:
+def doubt_of(comparison: BlockComparison, costs: Costs, moved: Moved) -> float:
     """How much nearer to each other a broken comparison's sides may be: what one standard deviation of each takes off.
 
     For costs, which grow in proportion to each statistic, that is the standard deviation of the difference. A latency
     near its limit grows without bounds; how much more it might be does not make it less sure that it is too much.
     """
     apart = comparison.apart(costs)
-    nearer = [apart - min(comparison.apart(up), comparison.apart(down)) for up, down in moved]
+    nearer = [apart - min(comparison.apart(up), comparison.apart(down)) for up, down in moved.about(comparison)]
     return math.sqrt(sum(max(one, 0.0) ** 2 for one in nearer))
 
 
-def deviation_of(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs]]) -> float:
+def deviation_of(comparison: BlockComparison, moved: Moved) -> float:
     """The standard deviation of the difference between the sides.
 
     Its square is the sum over the (independent) statistics of the squared effect of one standard deviation of each.
@@ -232,4 +269,4 @@ def deviation_of(comparison: BlockComparison, moved: Sequence[tuple[Costs, Costs
     def difference(costs: Costs) -> float:
         return comparison.right.value(costs) - comparison.left.value(costs)
 
-    return math.sqrt(sum(((difference(up) - difference(down)) / 2) ** 2 for up, down in moved))
+    return math.sqrt(sum(((difference(up) - difference(down)) / 2) ** 2 for up, down in moved.about(comparison)))
