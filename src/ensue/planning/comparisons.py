@@ -125,7 +125,7 @@ class BlockComparison:
     def holds(self, costs: Costs, distance: float = 0.0) -> bool:
         """Whether it would come out the same, or differently by less than a share `distance` of the right side."""
         left, right = self.left.value(costs), (1.0 + distance) * self.right.value(costs)
-        if left == right and isinstance(self.left, Growth) and isinstance(self.right, Growth):
+        if left == right and not distance and isinstance(self.left, Growth) and isinstance(self.right, Growth):
             left, right = self.left.weight(costs), self.right.weight(costs)
         return left < right or (left == right and not self.strict)
 

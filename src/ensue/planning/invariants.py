@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -203,9 +204,11 @@ class Moved:
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
         self._made: dict[str, tuple[Costs, Costs]] = {}
-        self._deviations = {
-            name: variance**0.5 for name in figures.values if (variance := figures.variances.get(name, 0.0)) > 0
-        }
+
+    @cached_property
+    def _deviations(self) -> dict[str, float]:
+        variances = self._figures.variances
+        return {name: variance**0.5 for name in self._figures.values if (variance := variances.get(name, 0.0)) > 0}
 
     def about(self, comparison: BlockComparison) -> Iterator[tuple[Costs, Costs]]:
         """Those of the statistics that a comparison's sides may depend on."""
